@@ -16,6 +16,7 @@ enum Bench {
                                             COUNT listeners, and the delay of their events; the
                                             second URL is another server of the same database
                bench local DIR SECONDS      writes and reads of a store file
+               bench watched DIR SECONDS    observed lists, and the changes of their rows
                bench jobs DIR ROWS SECONDS  inserts and reads of a model with nested values
                bench search DIR ROWS        inserts with a search index, and searches
                bench orders DIR ROWS        inserts with an index in the order of a language, and pages
@@ -41,6 +42,9 @@ enum Bench {
             case ("local", 3):
                 let time = Duration.seconds(Int(words[2]) ?? 1)
                 try await LocalWork(directory: words[1], time: time).measure()
+            case ("watched", 3):
+                let time = Duration.seconds(Int(words[2]) ?? 1)
+                try await WatchedLists(directory: words[1], time: time).measure()
             case ("jobs", 4):
                 let time = Duration.seconds(Int(words[3]) ?? 1)
                 try await Jobs(directory: words[1], rows: Int(words[2]) ?? 0, time: time).measure()

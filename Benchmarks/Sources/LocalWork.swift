@@ -11,6 +11,7 @@ struct LocalWork {
     func measure() async throws {
         try await measureCalls()
         try await measureWatched()
+        try await WatchedLists(directory: directory, time: time).measure()
         try await compareInserts()
         try await compareManyInserts()
         try await measureReading()

@@ -9,8 +9,8 @@ struct Customer: SyncRecord {
     var city: String
 }
 
-struct Job: SyncRecord {
-    static let references = [Reference(\Job.customerID, to: Customer.self)]
+struct Visit: SyncRecord {
+    static let references = [Reference(\Visit.customerID, to: Customer.self)]
 
     var id = ""
     var customerID: String
@@ -27,7 +27,7 @@ struct RelatedReads {
     private static let children = 20
 
     func measure() async throws {
-        let models: [any SyncRecord.Type] = [Customer.self, Job.self]
+        let models: [any SyncRecord.Type] = [Customer.self, Visit.self]
         let (client, store, path) = try await Device.client(in: directory, models, nil)
         let customers = (0..<Self.parents).map {
             Customer(
@@ -37,44 +37,44 @@ struct RelatedReads {
             )
         }
         try await client.syncTable(Customer.self).insert(customers)
-        var jobs: [Job] = []
+        var visits: [Visit] = []
         for number in 0..<Self.parents * Self.children {
             // The children of a parent are not stored next to each other.
             let customer = customers[number % customers.count].id
             let id = UUID().uuidString.lowercased()
-            jobs.append(
-                Job(id: id, customerID: customer, title: "job \(number)", minutes: number % 480)
+            visits.append(
+                Visit(id: id, customerID: customer, title: "visit \(number)", minutes: number % 480)
             )
         }
-        try await client.syncTable(Job.self).insert(jobs)
+        try await client.syncTable(Visit.self).insert(visits)
         let context = client.syncContext
         let plain = try PlainDatabase(path)
-        let all = try Query<Customer>().including(Query<Job>())
+        let all = try Query<Customer>().including(Query<Visit>())
         try await compare("1,000 parents of 20 children") {
             try await context.read(all).reduce(0) { $0 + $1.related.count }
         } with: {
-            try plain.customers().reduce(0) { $0 + $1.jobs.count }
+            try plain.customers().reduce(0) { $0 + $1.visits.count }
         }
-        let longest = try Query<Job>().sorted(by: .descending(\.minutes)).limited(to: 3)
+        let longest = try Query<Visit>().sorted(by: .descending(\.minutes)).limited(to: 3)
         let three = try Query<Customer>().including(longest)
         try await compare("1,000 parents, 3 of 20 children") {
             try await context.read(three).reduce(0) { $0 + $1.related.count }
         } with: {
-            try plain.customers(jobsMax: 3).reduce(0) { $0 + $1.jobs.count }
+            try plain.customers(visitsMax: 3).reduce(0) { $0 + $1.visits.count }
         }
-        let parents = try Query<Job>().limited(to: 1000).including(parent: Query<Customer>())
+        let parents = try Query<Visit>().limited(to: 1000).including(parent: Query<Customer>())
         try await compare("1,000 children with parent") {
             try await context.read(parents).count { $0.related != nil }
         } with: {
-            try plain.jobsWithCustomers(1000).count
+            try plain.visitsWithCustomers(1000).count
         }
-        let city = try Query<Job> { $0.hasParent(Customer.self) { $0.city == "city 3" } }
+        let city = try Query<Visit> { $0.hasParent(Customer.self) { $0.city == "city 3" } }
         try await compare("2,000 children by a column of the parent") {
-            try await context.read { try $0.table(Job.self).read(city).items.count }
+            try await context.read { try $0.table(Visit.self).read(city).items.count }
         } with: {
-            try plain.jobs(ofCity: "city 3").count
+            try plain.visits(ofCity: "city 3").count
         }
-        try await measureChanges(client, all, jobs)
+        try await measureChanges(client, all, visits)
         try await Device.remove(store, path)
     }
 
@@ -114,17 +114,17 @@ struct RelatedReads {
     /// Measures the time from a change of one child to the observed value that shows it.
     private func measureChanges(
         _ client: SyncClient,
-        _ query: RelatedQuery<Customer, [Job]>,
-        _ jobs: [Job]
+        _ query: RelatedQuery<Customer, [Visit]>,
+        _ visits: [Visit]
     ) async throws {
-        let table = try client.syncTable(Job.self)
+        let table = try client.syncTable(Visit.self)
         var seen = client.syncContext.observe(query).makeAsyncIterator()
         _ = try await seen.next()
         var (changing, all, turns) = (0.0, 0.0, 0)
         let whole = Usage()
         while whole.seconds < time.seconds || turns < 3 {
             let usage = Usage()
-            try await table.update(id: jobs[turns * 37 % jobs.count].id) { $0.minutes += 1 }
+            try await table.update(id: visits[turns * 37 % visits.count].id) { $0.minutes += 1 }
             changing += usage.seconds
             _ = try await seen.next()
             all += usage.seconds
@@ -142,11 +142,11 @@ private struct PlainCustomer {
     var id: String
     var name: String
     var city: String
-    var jobs: [Job] = []
+    var visits: [Visit] = []
 }
 
 extension PlainDatabase {
-    fileprivate func customers(jobsMax: Int? = nil) throws -> [PlainCustomer] {
+    fileprivate func customers(visitsMax: Int? = nil) throws -> [PlainCustomer] {
         let parents = try PlainStatement(
             self,
             #"SELECT "id", "name", "city" FROM "Customer" ORDER BY "id""#
@@ -160,25 +160,25 @@ extension PlainDatabase {
             )
         }
         var sql =
-            #"SELECT "id", "customerID", "title", "minutes" FROM "Job" ORDER BY "customerID", "id""#
-        if let jobsMax {
+            #"SELECT "id", "customerID", "title", "minutes" FROM "Visit" ORDER BY "customerID", "id""#
+        if let visitsMax {
             sql = """
                 SELECT "id", "customerID", "title", "minutes" FROM (
                 SELECT *, row_number() OVER (PARTITION BY "customerID" ORDER BY "minutes" DESC, "id") AS "rank"
-                FROM "Job") WHERE "rank" <= \(jobsMax) ORDER BY "customerID", "rank"
+                FROM "Visit") WHERE "rank" <= \(visitsMax) ORDER BY "customerID", "rank"
                 """
         }
-        for job in try jobs(try PlainStatement(self, sql)) {
-            if let place = places[job.customerID] { customers[place].jobs.append(job) }
+        for visit in try visits(try PlainStatement(self, sql)) {
+            if let place = places[visit.customerID] { customers[place].visits.append(visit) }
         }
         return customers
     }
 
-    fileprivate func jobs(_ statement: PlainStatement) throws -> [Job] {
-        var jobs: [Job] = []
+    fileprivate func visits(_ statement: PlainStatement) throws -> [Visit] {
+        var visits: [Visit] = []
         while try statement.step() {
-            jobs.append(
-                Job(
+            visits.append(
+                Visit(
                     id: statement.text(0),
                     customerID: statement.text(1),
                     title: statement.text(2),
@@ -186,21 +186,21 @@ extension PlainDatabase {
                 )
             )
         }
-        return jobs
+        return visits
     }
 
-    fileprivate func jobsWithCustomers(_ limit: Int) throws -> [(Job, PlainCustomer)] {
+    fileprivate func visitsWithCustomers(_ limit: Int) throws -> [(Visit, PlainCustomer)] {
         let statement = try PlainStatement(
             self,
             """
-            SELECT "Job"."id", "customerID", "title", "minutes", "Customer"."id", "name", "city"
-            FROM "Job" LEFT JOIN "Customer" ON "Customer"."id" = "customerID"
-            ORDER BY "Job"."id" LIMIT \(limit)
+            SELECT "Visit"."id", "customerID", "title", "minutes", "Customer"."id", "name", "city"
+            FROM "Visit" LEFT JOIN "Customer" ON "Customer"."id" = "customerID"
+            ORDER BY "Visit"."id" LIMIT \(limit)
             """
         )
-        var found: [(Job, PlainCustomer)] = []
+        var found: [(Visit, PlainCustomer)] = []
         while try statement.step() {
-            let job = Job(
+            let visit = Visit(
                 id: statement.text(0),
                 customerID: statement.text(1),
                 title: statement.text(2),
@@ -211,17 +211,17 @@ extension PlainDatabase {
                 name: statement.text(5),
                 city: statement.text(6)
             )
-            found.append((job, customer))
+            found.append((visit, customer))
         }
         return found
     }
 
-    fileprivate func jobs(ofCity city: String) throws -> [Job] {
-        try jobs(
+    fileprivate func visits(ofCity city: String) throws -> [Visit] {
+        try visits(
             try PlainStatement(
                 self,
                 """
-                SELECT "id", "customerID", "title", "minutes" FROM "Job"
+                SELECT "id", "customerID", "title", "minutes" FROM "Visit"
                 WHERE "customerID" IN (SELECT "id" FROM "Customer" WHERE "city" = '\(city)') ORDER BY "id"
                 """
             )

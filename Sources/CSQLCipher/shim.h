@@ -40,6 +40,28 @@ static inline void tl_refuse_quoted_texts(sqlite3 *database) {
 #endif
 }
 
+/* Copies the first 48 bytes of the index of the write-ahead log, which describe the last commit of any process, as
+   https://www.sqlite.org/walformat.html specifies them. Returns 0 if the file has no such index, or if a commit is
+   changing it. The connection must have read the file before. */
+static inline int tl_read_log_header(sqlite3 *database, unsigned char *header) {
+    sqlite3_file *file = 0;
+    if (sqlite3_file_control(database, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
+    if (!file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap) return 0;
+    volatile void *index = 0;
+    if (file->pMethods->xShmMap(file, 0, 32768, 0, &index) != SQLITE_OK || !index) return 0;
+    const volatile unsigned char *bytes = (const volatile unsigned char *)index;
+    unsigned char copy[48];
+    /* A commit writes the second copy first. */
+    for (int i = 0; i < 48; i++) header[i] = bytes[i];
+    __sync_synchronize();
+    for (int i = 0; i < 48; i++) copy[i] = bytes[48 + i];
+    for (int i = 0; i < 48; i++) {
+        if (header[i] != copy[i]) return 0;
+    }
+    /* Whether the index was initialized. */
+    return header[12] == 1;
+}
+
 // Later flags of functions that are registered: nothing in the file of a store can name them here.
 #ifndef SQLITE_INNOCUOUS
 #define SQLITE_INNOCUOUS 0

@@ -406,7 +406,7 @@ extension SyncContext {
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw
     ) -> some AsyncSequence<[Related.Entry], any Error> & Sendable {
-        observed(isSame: nil) { try $0.read(query, onDecodingFailure: onDecodingFailure) }
+        observed(query.included, onDecodingFailure, isSame: nil)
     }
 
     /// Emits the records of a query with their related records, now and whenever they differ from the last ones.
@@ -416,9 +416,19 @@ extension SyncContext {
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw
     ) -> some AsyncSequence<[Related.Entry], any Error> & Sendable where Related.Entry: Equatable {
-        observed(
-            isSame: { $0 == $1 },
-            { try $0.read(query, onDecodingFailure: onDecodingFailure) }
-        )
+        observed(query.included, onDecodingFailure, isSame: { $0 == $1 })
+    }
+
+    nonisolated func observed<Record: SyncRecord, Entry: Sendable>(
+        _ query: IncludedQuery<Record, Entry>,
+        _ onDecodingFailure: DecodingFailurePolicy,
+        isSame: (@Sendable ([Entry], [Entry]) -> Bool)?
+    ) -> ObservedValues<[Entry]> {
+        ObservedValues(deferred: { [self] in
+            let engine = try engine()
+            return QueryObservation(engine: engine).observe {
+                try ObservedRelated(engine, query, onDecodingFailure, isSame: isSame)
+            }
+        })
     }
 }

@@ -223,6 +223,9 @@ package final class Database: @unchecked Sendable {
     /// The number of rows that the last statement changed.
     package var changes: Int { Int(sqlite3_changes(handle)) }
 
+    /// The number of rows that all statements of this connection have changed.
+    package var totalChanges: Int { Int(sqlite3_total_changes(handle)) }
+
     /// The integer key of the row that was inserted last.
     package var lastID: Int64 { sqlite3_last_insert_rowid(handle) }
 

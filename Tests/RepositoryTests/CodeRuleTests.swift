@@ -31,8 +31,8 @@ struct CodeRuleTests {
             "Waits between the end of the readiness and the drain.",
         "Sources/TidelineServerCore/Routing/RequestHandler.swift":
             "Measures the time of a request, for its log line and the metrics.",
-        "Sources/TidelineServerCore/Tables/RandomWords.swift":
-            "Draws the random bits of new ids for ServerEnvironment.",
+        "Sources/TidelineCore/Model/RandomWords.swift":
+            "Draws the random bits of new ids for ServerEnvironment and SyncEnvironment.",
         "Sources/TidelineServerCore/Traffic/Metrics/ProcessUse.swift":
             "Reads the processor time of the process, for the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":

@@ -108,10 +108,21 @@ extension RecordCoder {
 
     /// Returns the rows of a query for several keys, ordered as their records are.
     ///
-    /// If the result does not show whether a value is missing, the rows of all keys without one are counted.
-    func rows(_ query: KeyedQuery, of store: any LocalStoreReader) throws -> [Row] {
+    /// If the result does not show whether a value is missing, the rows of all keys without one are counted. For a few
+    /// keys this would cost more than it saves: no index is needed to order their rows.
+    func rows(
+        _ query: KeyedQuery,
+        ofFewKeys hasFewKeys: Bool,
+        of store: any LocalStoreReader
+    ) throws -> [Row] {
         func read(_ query: KeyedQuery) throws -> [Row] {
             try store.keyedRows(query, in: table.name, omitting: HeldMask.name)
+        }
+        if hasFewKeys, let absent {
+            var ordered = query
+            let columns = absent.columns(in: query.query.order)
+            ordered.query = absent.ordered(query.query, without: columns)
+            return try read(ordered)
         }
         let rows = try read(query)
         guard let absent else { return rows }

@@ -242,7 +242,7 @@ extension Query where Record: SyncRecord {
 extension Query: IncludableQuery where Record: SyncRecord {
     /// The query as a part of another one.
     public var included: IncludedQuery<Record, Record> {
-        IncludedQuery(query: table) { try $0.records(of: $2, $1) }
+        IncludedQuery(query: table, reader: RecordEntries<Record>())
     }
 }
 

@@ -52,12 +52,19 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     }
 
     /// Returns the rows of a query whose column has one of several keys; see ``KeyedQuery``.
-    func rows(_ query: TableQuery, where column: String, isOneOf keys: [String]) throws -> [Row] {
+    func rows(
+        _ query: TableQuery,
+        where column: String,
+        isOneOf keys: [String],
+        _ scope: ReadScope
+    ) throws -> [Row] {
         guard !keys.isEmpty else { return [] }
         let meant = coder.meant(query.bound(now: reader.engine.environment.now()))
         try meant.checkWindow()
         let keyed = KeyedQuery(meant, column: column, keys: keys)
-        let rows = try reader.reading { try coder.rows(keyed, of: $0) }
+        let rows = try reader.reading {
+            try coder.rows(keyed, ofFewKeys: scope == .changes, of: $0)
+        }
         if reader.isRecording {
             var observed = query
             observed.filter = conditionOnChanges(query.filter)
@@ -125,7 +132,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     }
 
     /// Returns the condition that changes are checked against; one with `now()` keeps the call.
-    private func conditionOnChanges(_ filter: Filter?) -> Filter? {
+    func conditionOnChanges(_ filter: Filter?) -> Filter? {
         if filter?.expression.calls(.now) == true { return filter }
         return coder.conditionOnChanges(filter, now: reader.engine.environment.now())
     }

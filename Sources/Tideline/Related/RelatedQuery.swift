@@ -18,10 +18,12 @@ public protocol IncludableQuery<Record>: Sendable {
 /// A query as a part of another one.
 public struct IncludedQuery<Record: SyncRecord, Entry: Sendable>: Sendable {
     let query: TableQuery
-    /// Returns the entries of rows that the query returned, without rows that are skipped because they do not decode.
-    let entries: @Sendable (RelatedReading, ReaderTable<Record>, [Row]) throws -> Entries
-
-    typealias Entries = (rows: [Row], entries: [Entry])
+    /// The reader of the entries of rows that the query returned, which has read nothing yet.
+    let reader: any EntryReading<Record, Entry>
+    /// The queries of the related records, at any depth.
+    var relatedQueries: [TableQuery] = []
+    /// The tables of the related records.
+    var relatedTables: [String] = []
 }
 
 /// A query of records with related records: their children, their parents, or both.
@@ -57,11 +59,12 @@ public struct RelatedQuery<Record: SyncRecord, Related: Sendable>: Sendable {
 extension RelatedQuery: IncludableQuery {
     /// The query as a part of another one.
     public var included: IncludedQuery<Record, WithRelated<Record, Related>> {
-        IncludedQuery(query: table) { [part] reading, table, rows in
-            let (rows, records) = try reading.records(of: rows, table)
-            let related = try part.read(reading, rows)
-            return (rows, zip(records, related).map { WithRelated($0, $1) })
-        }
+        IncludedQuery(
+            query: table,
+            reader: EntriesWithRelated(part.values),
+            relatedQueries: part.queries,
+            relatedTables: part.tables
+        )
     }
 }
 

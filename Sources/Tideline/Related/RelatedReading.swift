@@ -6,6 +6,15 @@ import TidelineCore
 struct RelatedReading {
     let reader: SyncReader
     let onDecodingFailure: DecodingFailurePolicy
+    let scope: ReadScope
+
+    init(
+        _ reader: SyncReader,
+        _ onDecodingFailure: DecodingFailurePolicy,
+        _ scope: ReadScope = .once
+    ) {
+        (self.reader, self.onDecodingFailure, self.scope) = (reader, onDecodingFailure, scope)
+    }
 
     /// Returns the records of rows, and the rows without those that are skipped.
     func records<Record: SyncRecord>(
@@ -37,7 +46,7 @@ extension SyncReader {
         let table = try table(Related.Record.self)
         let included = query.included
         let rows = try table.rows(included.query)
-        let reading = RelatedReading(reader: self, onDecodingFailure: onDecodingFailure)
-        return try included.entries(reading, table, rows).entries
+        var entries = included.reader
+        return try entries.entries(RelatedReading(self, onDecodingFailure), table, rows).entries
     }
 }

@@ -257,6 +257,17 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func keyedRows(_ query: KeyedQuery, in table: String, omitting column: String) throws -> [Row]
 
+    /// The committed state that this reader sees; nil, the default, if the store does not identify its states.
+    ///
+    /// Within a transaction that writes, it is nil.
+    var state: StoreState? { get }
+
+    /// Returns the changes between an earlier state and the state of this reader; nil, the default, if the store does
+    /// not know all of them.
+    ///
+    /// With it, an observation reads only the rows that have changed. Otherwise it reads all rows of its queries again.
+    func changes(since state: StoreState) -> StoreChange?
+
     /// Whether the store evaluates conditions on the rows of other tables.
     ///
     /// By default false: the client reads the other table first, and passes a condition with a list of keys.
@@ -334,6 +345,12 @@ extension LocalStoreReader {
 
     /// False.
     public var evaluatesRelatedRows: Bool { false }
+
+    /// Nil, because the states are not identified.
+    public var state: StoreState? { nil }
+
+    /// Returns nil, because the changes are not kept.
+    public func changes(since state: StoreState) -> StoreChange? { nil }
 }
 
 /// Rows whose values may differ from those that were stored, by their ids.

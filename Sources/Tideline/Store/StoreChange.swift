@@ -74,6 +74,14 @@ public struct StoreChange: Sendable {
         }
     }
 
+    /// The number of rows that are listed one by one.
+    var rowsListed: Int {
+        tables.values.reduce(0) { sum, rows in
+            guard case .rows(let rows) = rows else { return sum }
+            return sum + rows.count
+        }
+    }
+
     /// Returns whether rows of a table changed.
     func changes(_ table: String) -> Bool { tables[table] != nil }
 

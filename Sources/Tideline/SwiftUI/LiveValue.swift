@@ -58,6 +58,23 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(isSame: { $0 == $1 }, body))
     }
 
+    /// Observes the records of a query with their related records; an equal result does not redraw the view.
+    ///
+    /// ```swift
+    /// let customers = try Query<Customer>().including(Query<Job>())
+    /// let live = LiveValue(client.syncContext, customers)
+    /// ```
+    ///
+    /// After a change, only what it touches is read. A closure that reads the query would run as a whole.
+    public init<Related: IncludableQuery>(
+        _ context: SyncContext,
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) where Value == [Related.Entry], Related.Entry: Equatable {
+        self.context = context
+        watch(context.observed(query.included, onDecodingFailure, isSame: { $0 == $1 }))
+    }
+
     /// Shows the result of another closure from now on.
     public func update(_ body: @escaping @Sendable (SyncReader) throws -> Value) {
         watch(context.observed(isSame: nil, body))

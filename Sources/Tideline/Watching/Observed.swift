@@ -13,6 +13,14 @@ protocol Observed: Sendable {
 
     /// Returns whether the result may differ after a change.
     func isReached(by change: StoreChange) -> Bool
+
+    /// Whether the last run read only rows that have changed, by their ids or by an index, and not whole queries.
+    var readsChangesOnly: Bool { get }
+}
+
+extension Observed {
+    /// False.
+    var readsChangesOnly: Bool { false }
 }
 
 /// A sequence of a query's results, now and after every change that affects them.
@@ -45,6 +53,9 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
 struct QueryObservation {
     let engine: SyncEngine
 
+    /// How many pauses after a run that reads only changed rows are as long as one after a run that reads all of them.
+    private static let shortPauses = 32
+
     /// Returns a sequence of a query's results, now and after every change that affects them.
     func observe<Subject: Observed>(
         _ make: @escaping @Sendable () throws -> Subject
@@ -65,7 +76,10 @@ struct QueryObservation {
                     for await change in changes where subject.isReached(by: change) {
                         if let next = try await run(&subject) { continuation.yield(next) }
                         // Changes made meanwhile are joined, and the query runs once for all of them.
-                        try await engine.environment.sleep(engine.limits.observeInterval)
+                        let interval = engine.limits.observeInterval
+                        try await engine.environment.sleep(
+                            subject.readsChangesOnly ? interval / Self.shortPauses : interval
+                        )
                     }
                     continuation.finish()
                 } catch {
@@ -134,6 +148,10 @@ struct ObservedRows<Record: Sendable>: Observed {
     private let table: SyncTable<Record>
     private let query: TableQuery
     private let onDecodingFailure: DecodingFailurePolicy
+    private let list = RememberedList()
+    /// The query for each run; nil if it depends on the time.
+    private let prepared: ObservedQuery?
+    private(set) var readsChangesOnly = false
     private var records = DecodedRows<Record>()
     private var failures: [ItemKey: DecodingFailure] = [:]
 
@@ -144,6 +162,8 @@ struct ObservedRows<Record: Sendable>: Observed {
     ) throws {
         try query.checkWindow()
         (self.table, self.query, self.onDecodingFailure) = (table, query, onDecodingFailure)
+        let isTimeless = query.filter?.expression.calls(.now) != true
+        prepared = isTimeless ? ObservedQuery(query, table.coder, table.engine) : nil
     }
 
     mutating func run() async throws -> [Record]? { try await runReporting().records }
@@ -153,14 +173,17 @@ struct ObservedRows<Record: Sendable>: Observed {
     /// - Returns: The records, or nil if they are the same as before, and the rows that were skipped.
     mutating func runReporting() async throws -> (records: [Record]?, failures: [DecodingFailure]) {
         let coder = table.coder
-        let query = coder.meant(query.bound(now: table.engine.environment.now()))
-        let rows = try await table.engine.read { try coder.rows(query, of: $0.store) }
+        let query = prepared ?? ObservedQuery(query, coder, table.engine)
+        let (rows, isWhole) = try await table.engine.read { [list] queue in
+            try list.read(query, coder, of: queue.store)
+        }
+        readsChangesOnly = !isWhole
         var failures = failures
         let found = try records.update(
             rows,
             decode: { [table, onDecodingFailure] row in
                 do {
-                    return try table.hand([row], .throw, selecting: query.select).first
+                    return try table.hand([row], .throw, selecting: query.meant.select).first
                 } catch let error as SyncError where onDecodingFailure == .skip {
                     guard let failure = error.cause as? DecodingFailure else { throw error }
                     failures[ItemKey(row.id)] = failure
@@ -179,9 +202,9 @@ struct ObservedRows<Record: Sendable>: Observed {
         if change.changes(anyOf: query.filter?.expression.relatedTables) { return true }
         guard change.tables[table.name] != nil else { return false }
         let relates = query.filter?.expression.relates == true
-        if query.filter?.expression.calls(.now) == true || query.searches || relates { return true }
+        guard let prepared, !query.searches, !relates else { return true }
         var query = query
-        query.filter = table.conditionOnChanges(query.filter)
+        query.filter = prepared.onChanges
         return change.reaches(query, of: table.name, shown: records.ids)
     }
 }
@@ -209,6 +232,8 @@ struct LiveRows<Record: Sendable>: Observed {
     }
 
     func isReached(by change: StoreChange) -> Bool { rows.isReached(by: change) }
+
+    var readsChangesOnly: Bool { rows.readsChangesOnly }
 }
 
 /// The number of records that match a condition.

@@ -2,6 +2,7 @@
 
 import Dispatch
 import Foundation
+import Synchronization
 import TidelineCore
 
 /// The limits of requests on tables; each has a configuration key of the same name.
@@ -112,7 +113,10 @@ package struct ServerEnvironment: Sendable {
     package static let live = ServerEnvironment(
         now: wallClock,
         makeID: {
-            TimeOrderedID.make(milliseconds: wallClock() / 1000, random: randomWords.pair())
+            TimeOrderedID.make(
+                milliseconds: wallClock() / 1000,
+                random: randomWords.withLock { $0.pair() }
+            )
         }
     )
 
@@ -121,7 +125,7 @@ package struct ServerEnvironment: Sendable {
         Int64(clamping: DispatchTime.now().uptimeNanoseconds / 1000)
     }
 
-    private static let randomWords = RandomWords()
+    private static let randomWords = Mutex(RandomWords())
 
     private static func wallClock() -> Int64 {
         var time = timespec()

@@ -41,6 +41,24 @@ extension LocalStoreConformance {
             let described = String(describing: change)
             try probe.expect(!other, "\(described) includes a table without a change")
         },
+        Check("the changes between two states are all known, or none") { probe in
+            // A store may forget changes that have no listener.
+            let listened = probe.store.rowChanges()
+            defer { withExtendedLifetime(listened) {} }
+            let before = try await probe.store.read { $0.state }
+            try await probe.put([["id": "1"]])
+            try await probe.put([["id": "2"]])
+            guard let before else { return }
+            let (after, change) = try await probe.store.read {
+                ($0.state, $0.changes(since: before))
+            }
+            try probe.expect(after != before, "two states are equal in spite of a change")
+            for filter in [try Filter { $0["id"] == "1" }, try Filter { $0["id"] == "2" }] {
+                let query = TableQuery(filter: filter)
+                let isReached = change?.reaches(query, of: Sample.name, shown: []) ?? true
+                try probe.expect(isReached, "\(String(describing: change)) lacks a row")
+            }
+        },
         Check("a row that was noted as uncertain is certain after it is stored") { probe in
             try await probe.put([Sample.row("1"), Sample.row("2")])
             func uncertain() async throws -> [String] {

@@ -36,6 +36,20 @@ import TidelineTestSupport
         await until { live.value == ["other"] }
     }
 
+    @Test("it shows the records of a query with their related records, and each change")
+    func related() async throws {
+        let client = try await SyncClient.preview(
+            seed: [Firm.Customer(id: "a"), Firm.Job(id: "1", customerID: "a")],
+            tables: Firm.models
+        )
+        let query = try Query<Firm.Customer>().including(Query<Firm.Job>())
+        let live = LiveValue(client.syncContext, query)
+        await until { live.value?.map { $0.related.map(\.id) } == [["1"]] }
+        try await client.syncTable(Firm.Job.self).insert(Firm.Job(id: "2", customerID: "a"))
+        await until { live.value?.map { $0.related.map(\.id) } == [["1", "2"]] }
+        #expect(live.error == nil)
+    }
+
     @Test("it keeps its value after an error, and continues with another closure")
     func errors() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])

@@ -49,4 +49,8 @@ extension ForwardingReader {
     ) throws -> [Row] { try inner.keyedRows(query, in: table, omitting: column) }
 
     var evaluatesRelatedRows: Bool { inner.evaluatesRelatedRows }
+
+    var state: StoreState? { inner.state }
+
+    func changes(since state: StoreState) -> StoreChange? { inner.changes(since: state) }
 }

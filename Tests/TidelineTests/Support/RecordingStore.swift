@@ -12,6 +12,8 @@ final class RecordingStore: ForwardingStore {
         var order: [SortKey] = []
         /// Whether only a count was read.
         var isCount = false
+        /// Whether only the rows of some keys were read.
+        var hasKeys = false
     }
 
     let inner: any LocalStore
@@ -67,6 +69,15 @@ final class RecordingStore: ForwardingStore {
         func rows(_ query: TableQuery, in table: String) throws -> [Row] {
             note(Read(table: table, filter: query.filter, order: query.order))
             return try inner.rows(query, in: table)
+        }
+
+        func keyedRows(
+            _ query: KeyedQuery,
+            in table: String,
+            omitting column: String
+        ) throws -> [Row] {
+            note(Read(table: table, filter: query.query.filter, hasKeys: true))
+            return try inner.keyedRows(query, in: table, omitting: column)
         }
 
         func count(_ filter: Filter?, in table: String) throws -> Int {

@@ -25,8 +25,11 @@ import TidelineTestSupport
         store.reads.count { $0.table == "Todo" && $0.isCount && $0.filter != nil }
     }
 
+    /// The runs of a sorted list, which reads all rows or those that have changed.
     private func lists(_ store: RecordingStore) -> Int {
-        store.reads.count { $0.table == "Todo" && $0.order.count == 1 }
+        store.reads.count {
+            $0.table == "Todo" && ($0.order.count == 1 || ($0.hasKeys && $0.filter == nil))
+        }
     }
 
     /// A row outside of the count, before and after the change, does not run it.

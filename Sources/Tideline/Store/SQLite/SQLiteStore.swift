@@ -31,6 +31,8 @@ public final class SQLiteStore: LocalStore {
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
+    /// The rows of the last transactions, for observations.
+    private let commits = CommitLog()
     private let tables = Mutex(OpenedTables())
     /// Whether the disk had too little space for a checkpoint, possibly in an earlier run of the app.
     private let isLogStuck: Mutex<Bool>
@@ -39,6 +41,12 @@ public final class SQLiteStore: LocalStore {
 
     /// The size to which a longer log is truncated.
     static let logBytesKept = 8 << 20
+
+    /// The page cache of a connection that reads: 8 MiB, used as far as needed.
+    ///
+    /// The rows of many keys are found by an index, in an order that visits each page several times. With SQLite's
+    /// default of 2 MiB, a table of more than that would be read from the file again and again.
+    private static let readerCache = "PRAGMA cache_size = -8192"
 
     /// Limits the log to half a megabyte if the disk is short of space: a long log would take the space that
     /// the database needs to grow during the checkpoint.
@@ -84,7 +92,12 @@ public final class SQLiteStore: LocalStore {
                 }
             readers =
                 isInline
-                ? nil : LentDatabases { try Database(path: path, key: key, mode: .readOnly) }
+                ? nil
+                : LentDatabases {
+                    let database = try Database(path: path, key: key, mode: .readOnly)
+                    try database.execute(Self.readerCache)
+                    return database
+                }
         } catch let error as SQLiteError where error.isNotADatabase && key != nil {
             throw SyncError.wrongKey(path, error)
         } catch let error as SQLiteError {
@@ -187,13 +200,30 @@ public final class SQLiteStore: LocalStore {
         do {
             guard let readers else {
                 return try await writer.run { [self] in
-                    try body(SQLiteTransaction($0, try current($0)))
+                    // Only a database in memory cannot change during the read.
+                    let state = connection.isInMemory ? connection.state(of: $0) : nil
+                    let snapshot = state.map { StateOfReader(state: $0.state, log: commits) }
+                    return try body(SQLiteTransaction($0, try current($0), snapshot: snapshot))
                 }
             }
             return try readers.lend(isUnusable: Self.isUnavailable) { database in
-                try database.snapshot {
+                let before = rowHub.isWatched ? connection.state(of: database) : nil
+                return try database.snapshot {
+                    // The first read begins the snapshot.
                     let tables = try current(database)
-                    return try body(SQLiteTransaction(database, tables, end: connection.end))
+                    let snapshot = before.flatMap { before in
+                        // Otherwise a commit was made in between, and the snapshot may show it or not.
+                        connection.state(of: database) == before
+                            ? StateOfReader(state: before.state, log: commits) : nil
+                    }
+                    return try body(
+                        SQLiteTransaction(
+                            database,
+                            tables,
+                            end: connection.end,
+                            snapshot: snapshot
+                        )
+                    )
                 }
             }
         } catch let error as SQLiteError {
@@ -223,7 +253,7 @@ public final class SQLiteStore: LocalStore {
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
         let opened = tables.withLock { $0 }
-        typealias Written = (result: Result, tables: Set<String>, rows: [String: StoreChange.Rows]?)
+        typealias Written = (result: Result, tables: Set<String>, change: StoreChange?)
         let written: Written
         do {
             written = try await writer.run { [self] database in
@@ -234,8 +264,10 @@ public final class SQLiteStore: LocalStore {
                 func attempt() throws -> Written {
                     _ = connection.takeWritten()
                     let rows = rowHub.isWatched ? RowRecorder() : nil
+                    var before: FileState?
                     let result = try database.transaction(isFlushed: !isRepeatable) {
                         let tables = try current(database)
+                        if rows != nil { before = connection.state(of: database) }
                         let writer = SQLiteTransaction(
                             database,
                             tables,
@@ -247,7 +279,9 @@ public final class SQLiteStore: LocalStore {
                         try writer.updateIndexes()
                         return result
                     }
-                    return (result, connection.takeWritten(), rows?.tables)
+                    let change = rows.map { opened.change($0.tables) }
+                    keep(change, since: before, database)
+                    return (result, connection.takeWritten(), change)
                 }
                 func transaction() throws -> Written {
                     do {
@@ -279,9 +313,18 @@ public final class SQLiteStore: LocalStore {
             let names = opened.names(ofWritten: written.tables)
             hub.publish(names)
             // If a listener registered during the transaction, its rows were not recorded.
-            rowHub.publish(written.rows.map(opened.change) ?? StoreChange(all: names))
+            rowHub.publish(written.change ?? StoreChange(all: names))
         }
         return written.result
+    }
+
+    /// Keeps the rows of a transaction that was just committed, if its state is known.
+    private func keep(_ change: StoreChange?, since before: FileState?, _ database: Database) {
+        guard let change else { return commits.clear() }
+        guard let before, let after = connection.state(of: database), after.follows(before) else {
+            return
+        }
+        commits.append(from: before.state, to: after.state, change)
     }
 
     /// Checkpoints the log on a full disk, and frequently from then on; returns false if the disk has too little space.

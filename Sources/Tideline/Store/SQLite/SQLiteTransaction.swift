@@ -10,6 +10,8 @@ struct SQLiteTransaction: LocalStoreWriter {
     private let plans = PutPlans()
     private let recorder: RowRecorder?
     private let end: TransactionEnd?
+    /// The state that is read; nil if it is not known.
+    private let snapshot: StateOfReader?
     /// Whether the transaction may write.
     let isWriter: Bool
 
@@ -19,9 +21,11 @@ struct SQLiteTransaction: LocalStoreWriter {
         _ tables: [String: SQLiteTable],
         _ recorder: RowRecorder? = nil,
         isWriter: Bool = false,
-        end: TransactionEnd? = nil
+        end: TransactionEnd? = nil,
+        snapshot: StateOfReader? = nil
     ) {
         self.end = end
+        self.snapshot = snapshot
         self.isWriter = isWriter
         self.database = database
         self.tables = tables
@@ -106,6 +110,12 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     var evaluatesRelatedRows: Bool { true }
+
+    var state: StoreState? { snapshot?.state }
+
+    func changes(since state: StoreState) -> StoreChange? {
+        snapshot.flatMap { $0.log.changes(from: state, to: $0.state) }
+    }
 
     func keyedRows(_ query: KeyedQuery, in name: String, omitting column: String) throws -> [Row] {
         try SQLiteRelatedReads(transaction: self).rows(query, in: name, omitting: column)

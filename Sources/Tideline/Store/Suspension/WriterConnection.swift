@@ -7,6 +7,7 @@ import TidelineSQLite
 final class WriterConnection: Sendable {
     private struct State {
         weak var database: Database?
+        var opens = 0
         var isSuspended = false
     }
 
@@ -36,7 +37,10 @@ final class WriterConnection: Sendable {
         try SQLiteStoreSchema.prepare(database, path: path)
         observer.attach(database)
         log?.attach(database)
-        state.withLock { $0.database = database }
+        state.withLock { state in
+            state.database = database
+            state.opens += 1
+        }
         return database
     }
 
@@ -44,6 +48,12 @@ final class WriterConnection: Sendable {
     ///
     /// Call it only on the writer's thread.
     func takeWritten() -> Set<String> { observer.take() }
+
+    /// How often the connection was opened.
+    var opens: Int { state.withLock { $0.opens } }
+
+    /// Whether the database is in memory, so that no other connection uses it.
+    var isInMemory: Bool { path == ":memory:" }
 
     /// Whether the store is suspended.
     var isSuspended: Bool { state.withLock { $0.isSuspended } }

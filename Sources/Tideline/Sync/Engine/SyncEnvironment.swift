@@ -4,6 +4,7 @@
 // test checks that. The test kit's simulation replaces them.
 
 public import Foundation
+import Synchronization
 import TidelineCore
 
 /// The environment of a client: its clock, ids, random numbers and waits.
@@ -50,14 +51,18 @@ public struct SyncEnvironment: Sendable {
         self.sleep = sleep
     }
 
+    private static let randomWords = Mutex(RandomWords())
+
     /// The environment outside of tests.
     public static let live: SyncEnvironment = {
         var environment = SyncEnvironment(
             now: { Date() },
             makeID: {
-                var generator = SystemRandomNumberGenerator()
                 let milliseconds = Int64(Date().timeIntervalSince1970 * 1000)
-                return TimeOrderedID.make(milliseconds: milliseconds, using: &generator)
+                return TimeOrderedID.make(
+                    milliseconds: milliseconds,
+                    random: randomWords.withLock { $0.pair() }
+                )
             },
             fraction: { Double.random(in: 0..<1) },
             sleep: { try await Task.sleep(for: $0) }

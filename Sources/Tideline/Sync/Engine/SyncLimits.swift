@@ -134,6 +134,8 @@ public struct SyncLimits: Sendable, Hashable {
     public var pagesMax = 1_000_000
 
     /// The pause of an observer after it ran its query, regardless of the number of changes in that time.
+    ///
+    /// After a run that read only changed rows, the pause is a thirty-second of it.
     public var observeInterval: Duration = .milliseconds(16)
 
     /// The time limit for returning free space to the disk after a purge that left half of the file free.

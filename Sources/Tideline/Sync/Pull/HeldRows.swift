@@ -107,6 +107,10 @@ struct HeldRowsReader: LocalStoreReader {
 
     var evaluatesRelatedRows: Bool { true }
 
+    var state: StoreState? { inner.state }
+
+    func changes(since state: StoreState) -> StoreChange? { inner.changes(since: state) }
+
     func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
         var query = query
         query.filter = try related.resolved(query.filter)

@@ -8,6 +8,9 @@ package struct ItemKey: Hashable, Sendable {
 
     package init(_ id: String) { self.id = id }
 
+    /// The id.
+    package var text: String { id }
+
     package static func == (left: ItemKey, right: ItemKey) -> Bool {
         left.id.hasSameBytes(as: right.id)
     }

@@ -10,7 +10,7 @@ extension Filter {
 }
 
 /// The order of rows by the keys of a query; ties are ordered by id, ascending, byte by byte.
-package struct RowOrder {
+package struct RowOrder: Sendable {
     private let keys: [SortKey]
 
     /// Creates an order.

@@ -26,6 +26,7 @@ package enum DecimalText {
     ///
     /// Parses every canonical string.
     package static func parse(_ text: some StringProtocol) -> Decimal? {
+        if let short = parsePlain(text.utf8) { return short }
         var digits = 0
         var isLeading = true
         var isExponent = false
@@ -44,6 +45,37 @@ package enum DecimalText {
         }
         guard digits > digitsMax else { return value }
         return significant(canonical(value)) == significant(text) ? value : nil
+    }
+
+    /// Parses a number of up to 18 digits without an exponent, such as most prices; nil for all others.
+    private static func parsePlain(_ text: some Collection<UInt8>) -> Decimal? {
+        var (significand, digits): (UInt64, Int) = (0, 0)
+        // The number of digits after the point; nil before the point.
+        var fraction: Int?
+        var isNegative = false
+        for (index, byte) in text.enumerated() {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                digits += 1
+                guard digits <= 18 else { return nil }
+                significand = significand * 10 + UInt64(byte - UInt8(ascii: "0"))
+                fraction = fraction.map { $0 + 1 }
+            case UInt8(ascii: "."):
+                guard fraction == nil, digits > 0 else { return nil }
+                fraction = 0
+            case UInt8(ascii: "-"):
+                guard index == 0 else { return nil }
+                isNegative = true
+            default: return nil
+            }
+        }
+        guard digits > 0, fraction != 0 else { return nil }
+        guard significand != 0 else { return 0 }
+        return Decimal(
+            sign: isNegative ? .minus : .plus,
+            exponent: -(fraction ?? 0),
+            significand: Decimal(significand)
+        )
     }
 
     /// Returns the digits of a number without sign, decimal point, exponent and the zeros at both ends.

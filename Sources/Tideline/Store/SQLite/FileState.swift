@@ -1,0 +1,63 @@
+// FileState: the states of a store's file, between which transactions of this store and of other processes lie.
+
+import TidelineSQLite
+
+/// A committed state of a store's file.
+struct FileState: Equatable {
+    private enum Commit: Equatable {
+        /// The last commit of any process.
+        case file(CommittedState)
+        /// The number of changed rows of a database that only one connection uses.
+        case connection(Int)
+    }
+
+    /// How often the writing connection was opened: while it is closed, another process may replace the log.
+    private let opens: Int
+    private let commit: Commit
+
+    /// Finds the last state of a connection's database; nil if it is not known.
+    init?(of database: Database, opens: Int, isPrivate: Bool) {
+        self.opens = opens
+        if isPrivate {
+            commit = .connection(database.totalChanges)
+        } else {
+            guard let last = CommittedState(of: database) else { return nil }
+            commit = .file(last)
+        }
+    }
+
+    /// The state as observations know it.
+    var state: StoreState {
+        switch commit {
+        case .file(let commit):
+            StoreState(
+                number: (UInt64(truncatingIfNeeded: opens) << 32) | UInt64(commit.number),
+                mark: commit.checksum
+            )
+        case .connection(let changes): StoreState(number: UInt64(truncatingIfNeeded: changes))
+        }
+    }
+
+    /// Whether this is the state after exactly one more commit.
+    func follows(_ other: FileState) -> Bool {
+        guard opens == other.opens else { return false }
+        switch (commit, other.commit) {
+        case (.file(let commit), .file(let other)): return commit.follows(other)
+        case (.connection(let changes), .connection(let other)): return changes != other
+        case (.file, .connection), (.connection, .file): return false
+        }
+    }
+}
+
+/// The state that a reader sees, and the log of the changes that led to it.
+struct StateOfReader {
+    let state: StoreState
+    let log: CommitLog
+}
+
+extension WriterConnection {
+    /// Returns the last state of the file, as a connection to it sees it; nil if it is not known.
+    func state(of database: Database) -> FileState? {
+        FileState(of: database, opens: opens, isPrivate: isInMemory)
+    }
+}
