@@ -15,6 +15,11 @@ struct WrapperTests {
         ),
     ]
 
+    /// The requirements whose default implementation is meant, with the reasons.
+    private static let defaults: [String: String] = [
+        "Sources/Tideline/Sync/Pull/HeldRows.swift set": "Its own put(_:in:) keeps the mask of the row."
+    ]
+
     @Test("each requirement is implemented")
     func requirements() throws {
         let files = Dictionary(
@@ -29,7 +34,8 @@ struct WrapperTests {
                 let requirements = Self.requirements(of: name, in: source)
                 #expect(requirements.count > 5, "\(name) has requirements")
                 for requirement in requirements
-                where !wrapper.contains("func \(requirement)(")
+                where Self.defaults["\(file) \(requirement)"] == nil
+                    && !wrapper.contains("func \(requirement)(")
                     && !wrapper.contains("var \(requirement):")
                 {
                     Issue.record("\(file) does not implement \(name).\(requirement).")

@@ -91,6 +91,10 @@ final class LocalColumnWriter: LocalStoreWriter {
 
     var evaluatesRelatedRows: Bool { inner.evaluatesRelatedRows }
 
+    var state: StoreState? { inner.state }
+
+    func changes(since state: StoreState) -> StoreChange? { inner.changes(since: state) }
+
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try inner.uncertainRows(filter, in: table)
     }
