@@ -144,9 +144,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return (row, record, try coder.encode(record))
     }
 
-    /// Removes a record and queues the delete, with those of the records that follow it by their references.
+    /// Removes a record, applies the delete rules of the references to it, and queues all resulting operations.
     ///
-    /// Does nothing if the device does not have the record.
+    /// Does nothing if the device does not have the record. See <doc:Relations>.
     ///
     /// The record identifies the state that the app read: the push reports a conflict if another device changed
     /// the row since.
@@ -159,10 +159,10 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         try await engine.localEdits.delete(row, in: name, identity: coder.identity)
     }
 
-    /// Removes the record with an id and queues the delete, with those of the records that follow it by their
-    /// references.
+    /// Removes the record with an id, applies the delete rules of the references to it, and queues all resulting
+    /// operations.
     ///
-    /// Does nothing if the id is unknown.
+    /// Does nothing if the id is unknown. See <doc:Relations>.
     ///
     /// ```swift
     /// try await todos.delete(id: milk.id)
@@ -266,14 +266,17 @@ extension SyncTable {
     /// - Throws: ``SyncError`` with code `unsupportedQuery` if the model declares no ``SyncRecord/search``, if the store is
     ///   not a ``SQLiteStore``, or for a text of more than 1,000 bytes or 32 words; `rowDoesNotFit`; `storeFailure`.
     ///   Errors of the closure are rethrown.
-    @concurrent
     public func search(
         _ text: String,
-        where condition: @Sendable (Columns<Record>) throws -> Condition = { _ in .always() },
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         limit: Int = 50
     ) async throws -> [SearchHit<Record>] {
-        let query = try searchQuery(text, Query(where: condition), limit)
-        return try hits(try await searchedRows(query), .throw)
+        try await found(try searchQuery(text, Query(where: condition), limit))
+    }
+
+    @concurrent
+    private func found(_ query: TableQuery) async throws -> [SearchHit<Record>] {
+        try hits(try await searchedRows(query), .throw)
     }
 
     /// Emits the records that have all words of a text, now and after every change of the table.

@@ -17,7 +17,8 @@ struct WrapperTests {
 
     /// The requirements whose default implementation is meant, with the reasons.
     private static let defaults: [String: String] = [
-        "Sources/Tideline/Sync/Pull/HeldRows.swift set": "Its own put(_:in:) keeps the mask of the row."
+        "Sources/Tideline/Sync/Pull/HeldRows.swift set":
+            "Its own put(_:in:) keeps the mask of the row."
     ]
 
     @Test("each requirement is implemented")

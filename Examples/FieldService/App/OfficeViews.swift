@@ -61,7 +61,7 @@ struct RejectedChangesView: View {
             Section("Before sending") {
                 Button("Check the changes") { Task { run = await service.dryRun() } }
                 if let run {
-                    Text(run.isAccepted ? "All would be accepted." : "Some would be rejected.")
+                    Text(run.isAccepted ? "All would be accepted." : "Some need attention or wait.")
                 }
             }
             Section("Rejected") { ForEach(service.rejectedChanges) { row($0) } }

@@ -163,7 +163,7 @@ extension SyncError {
         public static let transactionTooLarge = Self(.transactionTooLarge)
         /// The sum of a column is out of the range of its type.
         public static let sumTooLarge = Self(.sumTooLarge)
-        /// Rows refer to the row by a reference that does not permit its delete.
+        /// The row cannot be deleted: other rows refer to it by a reference with the delete rule `restrict`.
         public static let rowIsReferenced = Self(.rowIsReferenced)
 
         /// Creates the code for a rejection with this status, whatever the request was.

@@ -107,7 +107,7 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
 
     /// Whether the table stays on the device. By default, it is synchronized.
     ///
-    /// Its records are queried, observed and changed in transactions like all others, and are never sent.
+    /// Its records can be queried, observed and changed like those of any other table, and are never sent.
     ///
     /// ```swift
     /// static let isLocalOnly = true

@@ -275,9 +275,9 @@ extension Query where Record: SyncRecord {
     /// let jobs = try Query<Job>().including(parent: Query<Customer>(), on: \.customerID)
     /// ```
     ///
-    /// `reference` may be left out if the model declares one reference to that of the parent. The parent is nil if the
-    /// property is, if the device does not have the parent, or if it does not match the
-    /// condition of `parent`. To read only the records that have one, add the condition ``Columns/hasParent(_:on:where:)``.
+    /// Omit `reference` if the model declares exactly one reference to the model of the parent. The parent is nil if
+    /// the property is nil, if the device does not have the parent, or if the parent does not match the condition of
+    /// `parent`. To read only records with a parent, add the condition ``Columns/hasParent(_:on:where:)``.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and for a query of parents
     ///   with a limit or an offset; or `invalidModel`.

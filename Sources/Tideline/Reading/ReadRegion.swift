@@ -1,4 +1,5 @@
-// ReadRegion: the part of a store that an observed closure has read, which decides whether a change affects it.
+// ReadRegion: the tables, rows and conditions that an observed closure has read. A change that touches them runs the
+// closure again.
 
 import TidelineCore
 

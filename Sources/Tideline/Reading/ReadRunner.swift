@@ -3,7 +3,7 @@
 import TidelineCore
 import TidelineSQLite
 
-/// A wrapper for an error of the app on its way through the store.
+/// A wrapper that carries an error of the app's closure through the store unchanged.
 struct AppError: Error {
     let error: any Error
 

@@ -40,7 +40,7 @@ extension RecordReading {
 extension RecordReading where Record: SyncRecord {
     /// Returns the sum of a property over the records of a query; zero without values.
     ///
-    /// The store computes it. The result is the one of adding the properties of all these records, except that
+    /// The store computes it, and the result is the same as if the app added the property of each record, except that
     /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
     /// The query's order and window are ignored, as for `count`.
     ///

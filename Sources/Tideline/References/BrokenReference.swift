@@ -137,7 +137,9 @@ extension OperationErrors {
         guard let id = (child ?? error.item)?[reference.column]?.text else {
             return try await retry(error)
         }
-        if try await restoreUpdated(RowKey(table, id), with: given) { return try await retry(error) }
+        if try await restoreUpdated(RowKey(table, id), with: given) {
+            return try await retry(error)
+        }
         let stored = try await engine.read { try $0.store.row(id: .string(id), in: table) }
         var values = given ?? stored
         if values == nil {

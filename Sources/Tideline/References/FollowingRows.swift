@@ -1,4 +1,4 @@
-// FollowingRows: what a local delete of a row changes in the rows that refer to it, directly or through other rows.
+// FollowingRows: the rows that a local delete changes, because they refer to the row directly or through other rows.
 //
 // The rules are those of the server (docs/decisions/0055): all rows are found before anything is changed, a `restrict`
 // anywhere among them prevents the delete, and rows are deleted before the rows that they refer to.
@@ -80,8 +80,8 @@ struct FollowingRows {
 
     /// Returns the keys of rows, each before the rows that it refers to, unless they form a cycle.
     ///
-    /// A server changes the reference of a row whose parent was deleted before it, so that its own delete would meet
-    /// another version.
+    /// If a parent came first, the server would change or delete its children as well, and their own deletes would
+    /// then conflict with a newer version.
     private static func childrenFirst(
         _ rows: [RowKey: Row],
         _ references: ModelReferences
@@ -139,10 +139,10 @@ struct FollowingRows {
 }
 
 extension LocalChanges {
-    /// Removes a row and queues its delete, after those of the rows that follow; does nothing if the row does not
-    /// exist.
+    /// Removes a row, applies the delete rules of the references to it, and queues all resulting operations, the
+    /// delete of the row last; does nothing if the row does not exist.
     ///
-    /// All of them are one group, unless they are more than a batch can carry.
+    /// The operations form one group, unless there are more of them than a batch can carry.
     func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
         guard !queue.catalog.references.children(of: table).isEmpty,
             try queue.store.row(id: .string(id), in: table) != nil

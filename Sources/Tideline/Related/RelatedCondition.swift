@@ -9,8 +9,9 @@ extension Columns where Record: SyncRecord {
     /// let kiel = try Query<Job> { $0.hasParent(Customer.self, on: \.customerID) { $0.city == "Kiel" } }
     /// ```
     ///
-    /// `reference` is the property; it may be left out if the model declares one reference to the other (see
-    /// ``SyncRecord/references``). It is a condition like any other, also within a condition on related records.
+    /// `reference` is the property; omit it if the model declares exactly one reference to the other model (see
+    /// ``SyncRecord/references``). The condition can be combined like any other, also within another condition on
+    /// related records.
     /// Only the tables of a device can evaluate it: a read from the server and a pull throw ``SyncError`` with code
     /// `unsupportedQuery`.
     public func hasParent<Parent: SyncRecord>(

@@ -28,7 +28,7 @@ public struct BrokenRule: Hashable, Sendable {
 }
 
 extension SyncError {
-    /// The error of a row that breaks a rule, with the server's words.
+    /// The error for a row that breaks a rule, with the message that the server would send.
     package static func ruleBroken(_ violation: RuleViolation, table: String) -> SyncError {
         var error = SyncError(.ruleBroken, violation.message, cause: violation)
         error.brokenRule = BrokenRule(

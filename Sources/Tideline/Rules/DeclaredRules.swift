@@ -95,7 +95,7 @@ struct DeclaredRules<Record> {
             guard case .success(let value) = bound, !value.isNull,
                 RowCheck.fault(of: value, in: type) == nil
             else {
-                throw fault("." + rule.rawValue, "has a value that no \(type.name) is")
+                throw fault("." + rule.rawValue, "has a value that is not a valid \(type.name)")
             }
             try change(path, rule, in: &table) {
                 if rule == .min { $0.rules.min = value } else { $0.rules.max = value }

@@ -1,4 +1,4 @@
-// Rule: what a model declares about the values of its rows, in addition to their types.
+// Rule: a restriction of the values of a model's rows, in addition to their types.
 
 public import TidelineCore
 
@@ -113,14 +113,14 @@ public struct Rule<Record>: Sendable {
         Rule(kind: .pattern(path, pattern))
     }
 
-    /// No two rows have the same values in these properties; a row with nil in one of them is like no other.
+    /// No two rows have the same values in these properties; rows with nil in one of them are not compared.
     ///
     /// Only the server has all rows, so only the server checks it. It rejects an operation with the code `notUnique`.
     public static func unique(_ paths: any PartialKeyPath<Record> & Sendable...) -> Rule {
         Rule(kind: .unique(paths))
     }
 
-    /// Two properties of one type fulfill a comparison, or one of them is nil.
+    /// Two properties of the same type satisfy a comparison, or one of them is nil.
     public static func compare(
         _ left: any PartialKeyPath<Record> & Sendable,
         _ comparison: ColumnComparison.Operator,

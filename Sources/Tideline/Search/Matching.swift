@@ -5,9 +5,9 @@ import TidelineCore
 extension Columns {
     /// Whether the record has all words of a text, in the properties of the model's search index.
     ///
-    /// Letter case and accents do not matter. `wart*` is the beginning of a word, `"…"` is a phrase whose words follow
-    /// each other, and `-word` excludes the records with the word. All else is read as words: no text is a syntax
-    /// error. A text without letters and digits matches every record, so an empty search field shows all.
+    /// Letter case and accents are ignored. `wart*` matches the beginning of a word, `"…"` matches a phrase, and
+    /// `-word` excludes the records with the word. Everything else is read as words, so every text is valid. A text
+    /// without letters and digits matches every record, so an empty search field shows all of them.
     ///
     /// ```swift
     /// let found = try await todos.read(where: { $0.matching("oat mil*") && !$0.complete })

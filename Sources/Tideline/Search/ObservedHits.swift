@@ -1,4 +1,4 @@
-// ObservedHits: an observed search, with the places of the matches.
+// ObservedHits: an observed search, with the ranges of the matches.
 
 import TidelineCore
 

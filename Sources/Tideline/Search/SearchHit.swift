@@ -1,4 +1,4 @@
-// SearchHit: a record that a search found, with the places of the matches in its texts.
+// SearchHit: a record that a search found, with the ranges of the matches in its texts.
 
 import TidelineCore
 
@@ -9,8 +9,8 @@ public struct SearchHit<Record: Sendable>: Sendable {
 
     /// How well the record matches: the smallest values, which are negative, match best.
     ///
-    /// It is BM25, and comparable only within one result. It is 0 if the search has no word to match, and if more
-    /// than 3,000 records match: then those that the device stored last come first.
+    /// The value is BM25, and can be compared only within one result. It is 0 if the search has no word to match, or if
+    /// more than 3,000 records match, in which case the ones that the device stored last come first.
     public let rank: Double
 
     private let excerpts: [String: SearchExcerpts]
@@ -36,7 +36,7 @@ public struct SearchHit<Record: Sendable>: Sendable {
         (try? column(path)).flatMap { snippet(column: $0) }
     }
 
-    /// Returns the whole text of a property with the places of all matches.
+    /// Returns the whole text of a property with the ranges of all matches.
     ///
     /// - Returns: Nil if the property is not in the search index, or is nil.
     public func highlight(_ path: PartialKeyPath<Record>) -> SearchExcerpt? {
@@ -46,11 +46,11 @@ public struct SearchHit<Record: Sendable>: Sendable {
     /// Returns the part of a column's text with the most matches, as ``snippet(_:)``.
     public func snippet(column: String) -> SearchExcerpt? { excerpts[column]?.snippet }
 
-    /// Returns the whole text of a column with the places of all matches, as ``highlight(_:)``.
+    /// Returns the whole text of a column with the ranges of all matches, as ``highlight(_:)``.
     public func highlight(column: String) -> SearchExcerpt? { excerpts[column]?.whole }
 }
 
-/// A text with the places of the matches of a search.
+/// A text with the ranges in which a search matches it.
 ///
 /// ```swift
 /// func words(_ excerpt: SearchExcerpt) -> [Substring] { excerpt.matches.map { excerpt.text[$0] } }
@@ -58,7 +58,7 @@ public struct SearchHit<Record: Sendable>: Sendable {
 public struct SearchExcerpt: Hashable, Sendable {
     /// The text.
     public let text: String
-    /// The places of the matches in the text, in order.
+    /// The ranges of the matches in the text, in order.
     public let matches: [Range<String.Index>]
 
     /// Reads a text in which the matches are marked.

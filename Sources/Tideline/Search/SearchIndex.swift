@@ -87,7 +87,7 @@ extension SearchIndex {
             throw SyncError.invalidModel(
                 model,
                 """
-                the search index needs no weights, or one for each property, from 0 upwards. Change 'weights'.
+                the search index must have no weights, or one for each property, at least 0. Change 'weights'.
                 """
             )
         }

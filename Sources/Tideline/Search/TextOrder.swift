@@ -14,8 +14,8 @@ public struct TextOrder: Hashable, Sendable {
     /// The order by Unicode scalar values, which is the same on every device and on the server.
     public static let scalars = TextOrder(localized: nil)
 
-    /// The order by the user's language and region, as Finder and the Files app sort names: "Ärger" is next to "apfel"
-    /// in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
+    /// The order of the user's language and region, like that of names in Finder and the Files app: "Ärger" is next to
+    /// "apfel" in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
     ///
     /// A ``LocalizedIndex`` makes it fast. Texts that this order considers equal, such as two spellings of one character,
     /// are ordered by the next term.

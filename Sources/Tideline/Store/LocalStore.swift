@@ -343,7 +343,7 @@ extension LocalStoreReader {
         return query.divided(try recordRows(all, in: table, omitting: column))
     }
 
-    /// False.
+    /// False, so that the client reads the other table first and passes a list of keys.
     public var evaluatesRelatedRows: Bool { false }
 
     /// Nil, because the states are not identified.

@@ -75,12 +75,12 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(query.included, onDecodingFailure, isSame: { $0 == $1 }))
     }
 
-    /// Shows the result of another closure from now on.
+    /// Replaces the closure, and observes the result of the new one from now on.
     public func update(_ body: @escaping @Sendable (SyncReader) throws -> Value) {
         watch(context.observed(isSame: nil, body))
     }
 
-    /// Shows the result of another closure from now on; an equal result does not redraw the view.
+    /// Replaces the closure, and observes the result of the new one; an equal result does not redraw the view.
     public func update(
         _ body: @escaping @Sendable (SyncReader) throws -> Value
     ) where Value: Equatable {

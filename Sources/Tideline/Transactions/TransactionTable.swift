@@ -166,7 +166,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         try records.map { try upsert($0) }
     }
 
-    /// Removes a record and queues the delete, with those of the records that follow it by their references.
+    /// Removes a record, applies the delete rules of the references to it, and queues all resulting operations.
     ///
     /// Does nothing if the device does not have the record.
     ///
@@ -179,8 +179,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         }
     }
 
-    /// Removes the record with an id and queues the delete, with those of the records that follow it by their
-    /// references.
+    /// Removes the record with an id, applies the delete rules of the references to it, and queues all resulting
+    /// operations.
     ///
     /// Does nothing if the id is unknown.
     ///

@@ -60,7 +60,7 @@ enum SchemaSource: Sendable {
     }
 }
 
-/// What 'tideline schema' does.
+/// A task of 'tideline schema'.
 enum SchemaTask: Sendable {
     /// Prints the document.
     case show(SchemaSource)

@@ -1,9 +1,9 @@
-// TableReference: a column whose values are ids of rows of another table, and what follows a delete of such a row.
+// TableReference: a column whose values are ids of rows of another table, and the rule for a delete of such a row.
 
 /// A column whose values are ids of rows of a table, the parents of its own rows.
 ///
 /// Null means that a row has no parent. A server rejects a write whose reference names a parent that does not exist,
-/// is deleted, or is outside of what the caller may see. A device stores such a row, because the parent may still
+/// is deleted, or is not visible to the caller. A device stores such a row, because the parent may still
 /// arrive.
 ///
 /// ```swift
@@ -27,12 +27,12 @@ public struct TableReference: Hashable, Sendable {
 
 /// A rule for the delete of a row that other rows refer to.
 public enum DeleteRule: String, Hashable, Sendable, CaseIterable {
-    /// The delete is rejected as long as a row that is not deleted refers to the row.
+    /// The delete is rejected if a row that is not deleted refers to the row.
     case restrict
     /// The references of other rows become null.
     case setNull
     /// The other rows are deleted as well, and so are the rows that refer to them by this rule.
     case cascade
-    /// Nothing: the reference is only declared, and is not checked.
+    /// Nothing happens: the reference is declared, but never checked.
     case none
 }

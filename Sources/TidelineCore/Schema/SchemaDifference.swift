@@ -1,4 +1,4 @@
-// SchemaDifference: where an app and a server do not fit each other, for people.
+// SchemaDifference: a mismatch between the tables of an app and those of a server, described in words.
 
 /// A difference between the tables of an app and those of a server.
 public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {

@@ -36,12 +36,12 @@ enum RuleReading {
                     return nil
                 }
                 if columns.contains(column.name) {
-                    node.wrong("a column that the rule does not have yet")
+                    node.wrong("a column that is listed only once")
                 }
                 columns.append(column.name)
             }
             if columns == [table.owner] {
-                node.problems.add(node.path, "each owner has one row then; name another column")
+                node.problems.add(node.path, "an owner could have only one row; add another column")
             }
             if !seen.insert(Set(columns)).inserted {
                 node.problems.add(node.path, "another rule has the same columns")

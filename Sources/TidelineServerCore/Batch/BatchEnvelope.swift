@@ -30,7 +30,7 @@ extension BatchEnvelope {
         guard let unit = units.first(where: { $0.kind != .write }) else { return }
         throw ServerError.badBatch(
             "requests[\(unit.requests.lowerBound)]",
-            "a dry run has only writes of tables"
+            "a dry run may contain only writes to tables"
         )
     }
 }
@@ -133,7 +133,7 @@ extension ServerError {
 
     /// The rejection of a write that needs a table or a column that a dry run would have to create.
     static let dryRunGrows = badRequest(
-        "A dry run creates no tables or columns, and this write needs one."
+        "The write needs a new table or column, which a dry run does not create."
     )
 
     static let multipartBatch = ServerError(

@@ -81,7 +81,7 @@ extension RequestHandler {
         }
     }
 
-    /// Adds the former names of columns, and converts numbers to strings in answers, if the batch or a request asks for that.
+    /// Adds the former names of columns, and converts numbers to strings if the batch or a request asks for that.
     private func textNumbers(
         _ answers: inout [ServerResponse],
         _ envelope: BatchEnvelope,

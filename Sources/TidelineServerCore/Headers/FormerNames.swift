@@ -1,6 +1,6 @@
 // FormerNames: rows with the former names of their columns, for the apps that still use them. Pure.
 //
-// Inside of the server a row has only the current names. Requests may use both; `Table.member` and `TableSchema` find
+// Inside the server, a row has only the current names. Requests may use both; `Table.member` and `TableSchema` find
 // the column.
 
 import TidelineCore
@@ -111,7 +111,7 @@ extension ServerError {
     /// The rejection of a body that changes a column under two names to different values.
     static func namesDiffer(_ column: String) -> ServerError {
         .badRequest(
-            "Member '\(column)': the body has other values under its former names. Send it under one name."
+            "Member '\(column)': the body has different values under several of its names. Send one of them."
         )
     }
 }

@@ -194,7 +194,7 @@ extension ServerError {
     package static func parentNotFound(_ edge: ReferenceEdge) -> ServerError {
         var error = ServerError(
             409,
-            "Member '\(edge.column.name)' names a row of table '\(edge.parent.name)' that is not there. "
+            "Member '\(edge.column.name)' names a row of table '\(edge.parent.name)' that does not exist. "
                 + "Insert or restore that row first, or name another one.",
             code: .parentNotFound
         )

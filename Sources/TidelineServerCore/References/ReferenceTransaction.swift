@@ -136,7 +136,7 @@ extension ReferenceTransaction {
     /// The maximum number of ancestors that a check follows.
     private var ancestorsMax: Int { 1000 }
 
-    /// Returns whether a row will be deleted, because a cascade that is pending leads to it.
+    /// Returns whether a pending cascade will delete a row.
     ///
     /// - Throws: ``ServerError/cascadePending`` if the row has too many ancestors to tell.
     private mutating func isGoing(

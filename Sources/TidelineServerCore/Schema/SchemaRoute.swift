@@ -1,4 +1,4 @@
-// SchemaRoute: the route GET /$schema, which tells a caller the contract of the tables that it may read.
+// SchemaRoute: the route GET /$schema, which returns the tables that the caller may read, with their rules.
 
 package import TidelineCore
 

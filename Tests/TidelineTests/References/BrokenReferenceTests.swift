@@ -64,7 +64,10 @@ import TidelineTestSupport
         #expect(await code { try await error.restoreParent() } == .notFound)
     }
 
-    @Test("a parent that this device has edited is restored with the edit", arguments: [false, true])
+    @Test(
+        "a parent that this device has edited is restored with the edit",
+        arguments: [false, true]
+    )
     func restoredEdit(isGiven: Bool) async throws {
         let scene = try await FieldScene()
         try await scene.fill()

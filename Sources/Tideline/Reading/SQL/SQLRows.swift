@@ -1,4 +1,4 @@
-// SQLRequest, SQLRows: SQL that an app wrote on its way to a store, and its result.
+// SQLRequest, SQLRows: a SQL statement of an app as a store receives it, and its result.
 
 public import TidelineCore
 import TidelineSQLite

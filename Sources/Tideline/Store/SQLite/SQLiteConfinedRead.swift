@@ -52,7 +52,7 @@ struct SQLiteConfinedRead {
             \(request.tables.sorted().joined(separator: ", ")).
             """
         case .function(let name): "the SQL calls '\(name)', which is not allowed."
-        case .notARead: "the SQL does something else than reading. Change rows with a transaction."
+        case .notARead: "the SQL does not only read. Change rows in a transaction instead."
         case .severalStatements: "the SQL has several statements. Run one at a time."
         case .placeholders:
             "the SQL has placeholders. Write each value as an interpolation, as in \\(value)."

@@ -1,4 +1,4 @@
-// SearchTables: the tables of a search index in a store file, and the triggers that record what it lacks.
+// SearchTables: the tables of a search index in a store file, and the triggers that record the rows it does not know.
 //
 // Triggers write to an ordinary table which rows the index does not know yet, so that each program that writes rows
 // keeps the index right, even one without full-text search. The store brings the index up to date before it
@@ -161,7 +161,9 @@ struct SearchTables: Sendable {
         return isFound
     }
 
-    /// Creates the index and adds all rows, if this SQLite has full-text search; `progress` receives the number of rows that were added so far.
+    /// Creates the index and adds all rows, if this SQLite has full-text search.
+    ///
+    /// `progress` receives the number of rows that were added so far.
     func make(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard database.hasFullTextSearch else { return }
         for (_, sql) in definitions { try database.execute(sql) }

@@ -174,7 +174,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         } catch {
             if step.places.count <= 1 {
                 metrics.cascadeFailures.add()
-                log.write(.warning, "a cascade of deletes could not go on", ["cause": "\(error)"])
+                log.write(.warning, "a cascade of deletes failed", ["cause": "\(error)"])
             }
             let next = cascadeFailures.withLock { $0.failed(step, at: now) }
             return next > now ? next : 0

@@ -1,8 +1,8 @@
-// DryRun: what a push would send, and what each operation would meet.
+// DryRun: the operations that a push would send, and the outcome that each would have.
 
 public import TidelineCore
 
-/// The result of a dry run: what a push would send, and what each operation would meet.
+/// The result of a dry run: the operations that a push would send, and the outcome that each would have.
 ///
 /// ```swift
 /// let run = try await client.syncContext.dryRun()
@@ -26,8 +26,13 @@ public struct DryRun: Sendable, Hashable {
     /// frees.
     public var batches: Int
 
-    /// Whether the server would accept all operations.
-    public var isAccepted: Bool { operations.allSatisfy { $0.outcome == .accepted } }
+    /// Whether the server would accept all operations that could be sent at once.
+    ///
+    /// An operation that waits for another one (``Outcome/waits``) is not counted, because the same push sends it
+    /// afterward.
+    public var isAccepted: Bool {
+        operations.allSatisfy { $0.outcome == .accepted || $0.outcome == .waits }
+    }
 
     /// Creates a result, for an app's tests.
     public init(operations: [Operation] = [], batches: Int = 0) {
@@ -37,7 +42,7 @@ public struct DryRun: Sendable, Hashable {
 }
 
 extension DryRun {
-    /// An operation with what it would meet.
+    /// An operation with the outcome that it would have.
     public struct Operation: Sendable, Hashable {
         /// The operation in the queue.
         public var pending: PendingOperation
@@ -92,7 +97,7 @@ extension DryRun {
         /// The reference that the operation breaks on the server: its parent is missing, or other rows refer to the
         /// row; nil for another reason.
         public var brokenReference: BrokenReference?
-        /// The server's words.
+        /// The message of the server.
         public var message: String
 
         /// Creates a rejection, for an app's tests.
@@ -111,13 +116,12 @@ extension DryRun {
 }
 
 extension SyncContext {
-    /// Asks the server what a push would meet, and changes nothing.
+    /// Asks the server for the outcome that a push would have, and changes nothing.
     ///
-    /// The server executes the operations in its transaction and rolls it back. Nothing changes there, and nothing on
-    /// this device: no row, no operation, no request id, and no event is sent. A push that runs at the same time is
-    /// not affected.
+    /// The server executes the operations in a transaction and rolls it back. Nothing changes there or on this device:
+    /// no row, no operation, no request id, and no event is sent. A push that runs at the same time is not affected.
     ///
-    /// The result is true for the moment of the dry run. Operations of one row wait for each other, so only the
+    /// The result describes the moment of the dry run. Operations of one row wait for each other, so only the
     /// first one is checked. An operation also waits for the insert of its parent in an earlier batch.
     ///
     /// ```swift
@@ -126,7 +130,7 @@ extension SyncContext {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized`, `storeFailure`, `offline`, `unauthorized`,
-    ///   `tooManyRequests`, `insecureEndpoint`, `cancelled`, `suspended`, and `serverError` or `badRequest` if the server has no dry
-    ///   runs, as the original servers.
+    ///   `tooManyRequests`, `insecureEndpoint`, `cancelled` or `suspended`; and with code `serverError` or `badRequest`
+    ///   if the server has no dry runs, like the original servers.
     public func dryRun() async throws -> DryRun { try await DryRunRunner(engine: engine()).run() }
 }

@@ -279,8 +279,8 @@ extension SyncError {
             return SyncError(
                 Code(answer: status == 400 ? 400 : 501),
                 """
-                The server has no dry runs (\(status)): they need a Tideline server. Nothing was changed; a push \
-                works with other servers, too.
+                The server has no dry runs (\(status)), which only a Tideline server supports. Nothing was changed. \
+                A push works with this server.
                 """,
                 statusCode: status
             )

@@ -80,7 +80,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// If a parent is missing, ``restoreParent()``, ``moveToParent(_:)`` and ``cancelOperationAndDiscardItem()``
     /// resolve the error. If a row cannot be deleted because rows refer to it, ``retry()`` and
     /// ``cancelOperationAndDiscardItem()`` do.
-    public var brokenReference: BrokenReference?
+    public internal(set) var brokenReference: BrokenReference?
 
     /// The known state of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
