@@ -45,7 +45,7 @@ extension SchemaDocument {
             for place in table.schema.columns.indices
             where table.schema.columns[place].defaultValue == nil {
                 let name = table.schema.columns[place].name
-                // A new record may have an empty text that a rule rejects; for a server it is no default.
+                // A new record may have an empty text that a rule rejects. A server cannot use it as a default.
                 guard let value = found.ownDefaults[name] ?? found.optionalDefaults[name],
                     rules.check([name: value], changing: [name]) == nil
                 else { continue }

@@ -281,7 +281,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
             + "is slow."
     )
 
-    /// The rejection of a row with so many ancestors that the server cannot tell whether a pending cascade deletes them.
+    /// The rejection of a row with too many ancestors to find out whether a pending cascade deletes one of them.
     static let cascadePending = busy(
         "Rows that refer to deleted ones are still being deleted, and this row may be among them: try again."
     )
