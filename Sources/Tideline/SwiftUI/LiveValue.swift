@@ -58,14 +58,26 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(isSame: { $0 == $1 }, body))
     }
 
-    /// Observes the records of a query with their related records; an equal result does not redraw the view.
+    /// Observes the records of a query with their related records.
     ///
     /// ```swift
     /// let customers = try Query<Customer>().including(Query<Job>())
-    /// let live = LiveValue(client.syncContext, customers)
+    /// let live = await LiveValue(client.syncContext, customers)
     /// ```
     ///
     /// After a change, only what it touches is read. A closure that reads the query would run as a whole.
+    public init<Related: IncludableQuery>(
+        _ context: SyncContext,
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) where Value == [Related.Entry] {
+        self.context = context
+        watch(context.observed(query.included, onDecodingFailure, isSame: nil))
+    }
+
+    /// Observes the records of a query with their related records; an equal result does not redraw the view.
+    ///
+    /// See the other form of this initializer, for records that cannot be compared.
     public init<Related: IncludableQuery>(
         _ context: SyncContext,
         _ query: Related,

@@ -23,12 +23,12 @@ package struct RandomWords: Sendable {
 
     /// Fetches random words; returns none if the system call fails, or if the system has a buffer of its own.
     private static func fetch() -> [UInt64] {
-        #if canImport(Glibc) || canImport(Musl)
+        #if canImport(Darwin)
+        return []
+        #else
         var words = [UInt64](repeating: 0, count: bytesAtOnce / MemoryLayout<UInt64>.size)
         let result = words.withUnsafeMutableBytes { getentropy($0.baseAddress, $0.count) }
         return result == 0 ? words : []
-        #else
-        return []
         #endif
     }
 }
