@@ -9,24 +9,8 @@ import TidelineTestSupport
 extension ProcessTests {
     @Suite(.slow) struct ClientCascadeKillTests {
         private static let customers = 60
-        private static let configuration = """
-            {
-              "tables": {
-                "Customer": { "columns": { "name": "string" } },
-                "Job": {
-                  "columns": { "customerID": "string" },
-                  "references": { "customerID": { "table": "Customer", "onDelete": "cascade" } }
-                },
-                "Visit": {
-                  "columns": { "jobID": "string", "nextID": "string" },
-                  "references": {
-                    "jobID": { "table": "Job", "onDelete": "cascade" },
-                    "nextID": { "table": "Visit", "onDelete": "setNull" }
-                  }
-                }
-              }
-            }
-            """
+        private static let configuration =
+            "{ \(CascadeTables.json) }"
 
         /// Each kill comes when the process has written a random number of bytes.
         @Test(arguments: RandomSeeds.all) func aCascadeIsStoredAsAWhole(seed: UInt64) async throws {

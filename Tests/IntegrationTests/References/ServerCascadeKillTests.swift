@@ -11,25 +11,8 @@ extension ProcessTests {
     @Suite(.slow) struct ServerCascadeKillTests {
         private static let jobs = 400
 
-        private static let configuration = """
-            {
-              "tables": {
-                "Customer": { "columns": { "name": "string" } },
-                "Job": {
-                  "columns": { "customerID": "string" },
-                  "references": { "customerID": { "table": "Customer", "onDelete": "cascade" } }
-                },
-                "Visit": {
-                  "columns": { "jobID": "string", "nextID": "string" },
-                  "references": {
-                    "jobID": { "table": "Job", "onDelete": "cascade" },
-                    "nextID": { "table": "Visit", "onDelete": "setNull" }
-                  }
-                }
-              },
-              "limits": { "cascadeRows": 5 }
-            }
-            """
+        private static let configuration =
+            "{ \(CascadeTables.json), \"limits\": { \"cascadeRows\": 5 } }"
 
         @Test func aCascadeContinuesAfterKills() async throws {
             try await withWorkspace { workspace in

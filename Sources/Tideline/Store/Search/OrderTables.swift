@@ -178,26 +178,12 @@ struct OrderTables: Sendable {
         let row = Identifier.rowKey.quoted
         let end = """
             SELECT max("key"), count(*) FROM
-                (SELECT \(row) AS "key" FROM \(table) WHERE \(row) > ?1 ORDER BY \(row) LIMIT \(Self.batchRows))
+                (SELECT \(row) AS "key" FROM \(table) WHERE \(row) > ?1
+                ORDER BY \(row) LIMIT \(Database.indexBatchRows))
             """
         let fill = "\(insertion) WHERE \(row) > ?1 AND \(row) <= ?2"
-        var (last, count) = (Int64.min, 0)
-        while true {
-            let statement = try database.prepare(end)
-            try statement.bind([.integer(last)])
-            guard try statement.step(), !statement.isNull(0) else { return statement.reset() }
-            let (next, added) = (statement.integer(0), Int(statement.integer(1)))
-            statement.reset()
-            try database.prepare(fill).run([.integer(last), .integer(next)])
-            last = next
-            count += added
-            guard added == Self.batchRows else { return }
-            try progress(count)
-        }
+        try database.fillIndex(end: end, fill: fill, progress)
     }
-
-    /// The number of rows that are added between two checks whether the task was cancelled.
-    private static let batchRows = 2000
 
     private var insertion: String {
         let names = [SystemColumn.id] + columns.map(\.name)

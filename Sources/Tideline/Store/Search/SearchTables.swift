@@ -169,29 +169,14 @@ struct SearchTables: Sendable {
         for (_, sql) in definitions { try database.execute(sql) }
         let end = """
             SELECT max("key"), count(*) FROM
-                (SELECT "key" FROM \(texts) WHERE "key" > ?1 ORDER BY "key" LIMIT \(Self.batchRows))
+                (SELECT "key" FROM \(texts) WHERE "key" > ?1 ORDER BY "key" LIMIT \(Database.indexBatchRows))
             """
         let fill = """
             INSERT INTO \(index) ("rowid", \(list(slots))) SELECT "key", \(list(slots)) FROM \(texts)
             WHERE "key" > ?1 AND "key" <= ?2 ORDER BY "key"
             """
-        var (last, count) = (Int64.min, 0)
-        while true {
-            let statement = try database.prepare(end)
-            try statement.bind([.integer(last)])
-            guard try statement.step(), !statement.isNull(0) else { return statement.reset() }
-            let (next, added) = (statement.integer(0), Int(statement.integer(1)))
-            statement.reset()
-            try database.prepare(fill).run([.integer(last), .integer(next)])
-            last = next
-            count += added
-            guard added == Self.batchRows else { return }
-            try progress(count)
-        }
+        try database.fillIndex(end: end, fill: fill, progress)
     }
-
-    /// The number of rows that are added between two checks whether the task was cancelled.
-    private static let batchRows = 2000
 
     // MARK: - Changes
 
