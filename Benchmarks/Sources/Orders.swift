@@ -3,22 +3,24 @@
 import Foundation
 import Tideline
 
-/// A customer whose name has no index.
-struct PlainCustomer: SyncRecord {
-    static let tableName = "Customer"
+/// A person whose name has no index.
+struct UnindexedPerson: SyncRecord {
+    static let tableName = "Person"
 
     var id = UUID().uuidString.lowercased()
     var name = ""
     var updatedAt: Date?
 }
 
-/// The same customer with an index of the name in the order of a language.
-struct Customer: SyncRecord {
+/// The same person with an index of the name in the order of a language.
+struct IndexedPerson: SyncRecord {
+    static let tableName = "Person"
+
     var id = UUID().uuidString.lowercased()
     var name = ""
     var updatedAt: Date?
 
-    static let localizedIndexes = [LocalizedIndex(\Customer.name)]
+    static let localizedIndexes = [LocalizedIndex(\IndexedPerson.name)]
 }
 
 struct Orders {
@@ -26,27 +28,27 @@ struct Orders {
     let rows: Int
 
     func measure() async throws {
-        let plain = try await open(PlainCustomer.self, "plain").syncTable(PlainCustomer.self)
-        let client = try await open(Customer.self, "indexed")
-        let indexed = try client.syncTable(Customer.self)
+        let plain = try await open(UnindexedPerson.self, "plain").syncTable(UnindexedPerson.self)
+        let client = try await open(IndexedPerson.self, "indexed")
+        let indexed = try client.syncTable(IndexedPerson.self)
         var (without, with) = (0.0, 0.0)
         for start in stride(from: 0, to: rows, by: 10_000) {
             let numbers = start..<min(start + 10_000, rows)
-            let plainCustomers = numbers.map { PlainCustomer(name: name($0)) }
-            let customers = numbers.map { Customer(name: name($0)) }
+            let unindexed = numbers.map { UnindexedPerson(name: name($0)) }
+            let people = numbers.map { IndexedPerson(name: name($0)) }
             let usage = Usage()
-            try await plain.insert(plainCustomers)
+            try await plain.insert(unindexed)
             without += usage.seconds
             let other = Usage()
-            try await indexed.insert(customers)
+            try await indexed.insert(people)
             with += other.seconds
         }
         Bench.report("localized: insert, no index", without / Double(rows) * 1e6, "us")
         Bench.report("localized: insert, index", with / Double(rows) * 1e6, "us")
-        let first = try Query<PlainCustomer>().sorted(by: .ascending(\.name, .localized))
+        let first = try Query<UnindexedPerson>().sorted(by: .ascending(\.name, .localized))
             .limited(to: 50)
         try await measure("first 50 of \(rows), no index", plain, first)
-        let query = try Query<Customer>().sorted(by: .ascending(\.name, .localized)).limited(to: 50)
+        let query = try Query<IndexedPerson>().sorted(by: .ascending(\.name, .localized)).limited(to: 50)
         let page = try await measure("first 50 of \(rows), index", indexed, query)
         _ = try await measure("next 50", indexed, query.after(page[49]))
         let middle = try await indexed.read(query.limited(to: 1, offset: rows / 2)).items[0]

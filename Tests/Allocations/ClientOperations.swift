@@ -10,10 +10,10 @@ extension Operation {
     static let clientOperations = [
         // About a hundred inserts fill the WAL up to its next checkpoint.
         Operation(name: "insert", count: 25, runs: 40) { directory in
-            let device = try await MeasuredDevice(in: directory, NoServer())
+            let device = try await MeasuredDevice<TodoItem>(in: directory, NoServer())
             return {
                 let items = (0..<25).map(TodoItem.init)
-                return { for item in items { try await device.todos.insert(item) } }
+                return { for item in items { try await device.table.insert(item) } }
             }
         },
         Operation(name: "pushed-operation", count: 1000) { directory in
@@ -31,7 +31,7 @@ extension Operation {
         },
         Operation(name: "pulled-row", count: 5000) { directory in
             let server = try await makeServer()
-            let source = try await MeasuredDevice(in: directory, server.transport)
+            let source = try await MeasuredDevice<TodoItem>(in: directory, server.transport)
             let recording = RecordingTransport(server.transport)
             let devices = Devices(in: directory)
             let first = try await devices.next(recording)
@@ -48,16 +48,37 @@ extension Operation {
             }
         },
         Operation(name: "decoded-record", count: 5000) { directory in
-            let device = try await MeasuredDevice(in: directory, try await makeServer().transport)
+            let device = try await MeasuredDevice<TodoItem>(in: directory, try await makeServer().transport)
             try await device.insert(1000)
             try await device.push(1000)
+            return { { try await device.read(1000, times: 5) } }
+        },
+        Operation(name: "decoded-unsent-record", count: 5000) { directory in
+            let device = try await MeasuredDevice<TodoItem>(in: directory, NoServer())
+            try await device.insert(1000)
+            return { { try await device.read(1000, times: 5) } }
+        },
+        // The model lacks half of the columns.
+        Operation(name: "decoded-narrow-record", count: 5000) { directory in
+            let server = try await makeServer()
+            let source = try await MeasuredDevice<TodoItem>(in: directory, server.transport)
+            try await source.insert(1000)
+            try await source.push(1000)
+            let device = try await MeasuredDevice<TodoName>(in: directory, server.transport)
+            try await device.pull(1000)
+            return { { try await device.read(1000, times: 5) } }
+        },
+        Operation(name: "decoded-job", count: 5000) { directory in
+            let device = try await MeasuredDevice<Job>(in: directory, NoServer())
+            try await device.insert(1000)
+            return { { try await device.read(1000, times: 5) } }
+        },
+        // In transactions of a thousand rows.
+        Operation(name: "inserted-job", count: 1000) { directory in
+            let device = try await MeasuredDevice<Job>(in: directory, NoServer())
             return {
-                {
-                    for _ in 0..<5 {
-                        let count = try await device.todos.read().count
-                        guard count == 1000 else { throw WrongResult("\(count) records") }
-                    }
-                }
+                let jobs = (0..<1000).map(Job.init)
+                return { _ = try await device.table.insert(jobs) }
             }
         },
     ]
@@ -72,9 +93,15 @@ extension Operation {
     }
 }
 
+/// A record of which any number can be made.
+protocol MeasuredRecord: SyncRecord {
+    /// Makes a record; all numbers of up to four digits give records of the same size.
+    init(number: Int)
+}
+
 /// A client with a store file, as an app has it.
-struct MeasuredDevice: Sendable {
-    let todos: SyncTable<TodoItem>
+struct MeasuredDevice<Record: MeasuredRecord>: Sendable {
+    let table: SyncTable<Record>
     private let client: SyncClient
     private let store: SQLiteStore
 
@@ -94,15 +121,15 @@ struct MeasuredDevice: Sendable {
         client = try await SyncClient.open(
             endpoint: endpoint,
             store: store,
-            tables: [TodoItem.self],
+            tables: [Record.self],
             transport: transport,
             environment: environment
         )
-        todos = try client.syncTable(TodoItem.self)
+        table = try client.syncTable(Record.self)
     }
 
     func insert(_ count: Int) async throws {
-        try await todos.insert((0..<count).map(TodoItem.init))
+        _ = try await table.insert((0..<count).map(Record.init))
     }
 
     func push(_ count: Int) async throws {
@@ -111,8 +138,15 @@ struct MeasuredDevice: Sendable {
     }
 
     func pull(_ count: Int) async throws {
-        let applied = try await todos.pull(queryID: "all").applied
+        let applied = try await table.pull(queryID: "all").applied
         guard applied == count else { throw WrongResult("\(applied) of \(count) were pulled") }
+    }
+
+    func read(_ count: Int, times: Int) async throws {
+        for _ in 0..<times {
+            let found = try await table.read().count
+            guard found == count else { throw WrongResult("\(found) records") }
+        }
     }
 
     func close() async throws { try await store.close() }
@@ -121,14 +155,14 @@ struct MeasuredDevice: Sendable {
 /// Devices of which one is open at a time, so that none works in the background of a run.
 private actor Devices {
     private let directory: String
-    private var device: MeasuredDevice?
+    private var device: MeasuredDevice<TodoItem>?
 
     init(in directory: String) { self.directory = directory }
 
     /// Closes the last device and opens another one.
-    func next(_ transport: any Transport) async throws -> MeasuredDevice {
+    func next(_ transport: any Transport) async throws -> MeasuredDevice<TodoItem> {
         try await device?.close()
-        let next = try await MeasuredDevice(in: directory, transport)
+        let next = try await MeasuredDevice<TodoItem>(in: directory, transport)
         device = next
         return next
     }

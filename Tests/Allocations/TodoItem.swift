@@ -1,11 +1,11 @@
-// TodoItem, FixedEnvironment: the records that are measured, all of one size, and the time and ids of a run.
+// TodoItem, TodoName, FixedEnvironment: the small records that are measured, and the time and ids of a run.
 
 import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
 
-struct TodoItem: SyncRecord {
+struct TodoItem: MeasuredRecord {
     var id = ""
     var text: String
     var complete = false
@@ -28,6 +28,20 @@ struct TodoItem: SyncRecord {
         "complete":\(number % 2 == 0),"rank":\(10_000 + number % 10_000),\
         "due":"2027-01-15T08:00:00.000Z"}
         """
+    }
+}
+
+/// The same records for an app that knows only half of the columns.
+struct TodoName: MeasuredRecord {
+    static let tableName = "TodoItem"
+
+    var id = ""
+    var text: String
+    var rank: Int
+
+    init(number: Int) {
+        let item = TodoItem(number: number)
+        (text, rank) = (item.text, item.rank)
     }
 }
 

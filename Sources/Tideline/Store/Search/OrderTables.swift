@@ -100,11 +100,9 @@ struct OrderTables: Sendable {
         ]
         for (event, place, rows) in events {
             let name = "\(copy.name).\(event)"
+            // The conflict clause of the statement that fires the trigger would override one in 'INSERT OR IGNORE'.
             let notes = rows.map { row in
-                """
-                INSERT INTO \(log) SELECT \(row)."id"
-                WHERE NOT EXISTS (SELECT 1 FROM \(log) WHERE \(Self.key.quoted) = \(row)."id");
-                """
+                "INSERT INTO \(log) VALUES (\(row).\"id\") ON CONFLICT DO NOTHING;"
             }
             let sql = """
                 CREATE TRIGGER \(Identifier(name).quoted) AFTER \(place)

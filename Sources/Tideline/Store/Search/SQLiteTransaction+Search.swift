@@ -37,7 +37,7 @@ extension SQLiteTransaction {
             query.order.removeAll { $0.expression.searches }
             return try SQLiteStoreSQL.select(query, table, only: columns)
         }
-        return try ranked.select(only: columns, isRanked: isRanked(ranked))
+        return try ranked.select(only: columns, from: matches(of: ranked))
     }
 
     /// Returns the rows of a query with the places of the matches.
@@ -56,7 +56,7 @@ extension SQLiteTransaction {
                     SearchedRow(row: row, rank: 0, excerpts: Excerpts.plain(of: row, table))
                 }
             }
-            let sql = try ranked.select(only: nil, isRanked: isRanked(ranked), withRank: true)
+            let sql = try ranked.select(only: nil, from: matches(of: ranked), withRank: true)
             let statement = try database.prepare(sql.text(for: .sqlite))
             defer { statement.reset() }
             try statement.bind(sql.bindings)
@@ -70,9 +70,9 @@ extension SQLiteTransaction {
                     )
                 )
             }
-            return try found.map { row, key, rank in
-                let excerpts = try Excerpts.read(ranked, key: key, table, database)
-                return SearchedRow(row: row, rank: rank, excerpts: excerpts)
+            let excerpts = try Excerpts.read(ranked, keys: found.map(\.key), table, database)
+            return found.map { row, key, rank in
+                SearchedRow(row: row, rank: rank, excerpts: excerpts[key] ?? [:])
             }
         }
     }
@@ -102,11 +102,15 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Returns whether few enough rows match to order them by rank.
-    private func isRanked(_ ranked: RankedSelect) throws -> Bool {
-        let sql = ranked.count(upTo: Self.rankedRowsMax + 1)
-        let count = try database.integer(sql.text(for: .sqlite), sql.bindings) ?? 0
-        return count <= Self.rankedRowsMax
+    /// Returns the matches to read: ordered by rank if they are few enough.
+    private func matches(of ranked: RankedSelect) throws -> SearchMatches {
+        let sql = ranked.newestKeys(upTo: Self.rankedRowsMax + 1)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var keys: [Int64] = []
+        while try statement.step() { keys.append(statement.integer(0)) }
+        return keys.count <= Self.rankedRowsMax ? .ranked : .newest(keys)
     }
 
     /// Brings the search index of a table up to date if the transaction may write.
@@ -157,29 +161,33 @@ private enum Excerpts {
     /// The maximum number of words of a snippet; SQLite's own limit is 64.
     private static let snippetWords = 32
 
-    /// Reads the excerpts of one row that a search found.
+    /// Reads the excerpts of rows that a search found, by their keys.
     static func read(
         _ ranked: RankedSelect,
-        key: Int64,
+        keys: [Int64],
         _ table: SQLiteTable,
         _ database: Database
-    ) throws -> [String: SearchExcerpts] {
+    ) throws -> [Int64: [String: SearchExcerpts]] {
+        guard !keys.isEmpty else { return [:] }
         let columns = table.search?.search.columns ?? []
-        let sql = ranked.excerpts(columns.count, key: key, words: snippetWords)
+        let sql = ranked.excerpts(columns.count, keys: keys, words: snippetWords)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
-        guard try statement.step() else { return [:] }
-        var excerpts: [String: SearchExcerpts] = [:]
-        for (index, name) in columns.enumerated() {
-            let place = Int32(2 * index)
-            guard !statement.isNull(place) else { continue }
-            excerpts[name] = SearchExcerpts(
-                snippet: SearchExcerpt(marked: statement.text(place)),
-                whole: SearchExcerpt(marked: statement.text(place + 1))
-            )
+        var found: [Int64: [String: SearchExcerpts]] = [:]
+        while try statement.step() {
+            var excerpts: [String: SearchExcerpts] = [:]
+            for (index, name) in columns.enumerated() {
+                let place = Int32(2 * index + 1)
+                guard !statement.isNull(place) else { continue }
+                excerpts[name] = SearchExcerpts(
+                    snippet: SearchExcerpt(marked: statement.text(place)),
+                    whole: SearchExcerpt(marked: statement.text(place + 1))
+                )
+            }
+            found[statement.integer(0)] = excerpts
         }
-        return excerpts
+        return found
     }
 
     /// Returns the excerpts of a row without matches.

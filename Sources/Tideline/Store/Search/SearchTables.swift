@@ -67,9 +67,6 @@ struct SearchTables: Sendable {
         let log = """
             CREATE TABLE \(self.log) ("key" INTEGER PRIMARY KEY, "isIndexed" INTEGER NOT NULL, \(list(slots)))
             """
-        func noted(_ key: String) -> String {
-            "WHERE NOT EXISTS (SELECT 1 FROM \(self.log) WHERE \"key\" = \(key))"
-        }
         func trigger(_ name: String, _ event: String, _ body: String) -> (String, String) {
             let name = "tideline.\(schema.name).search.\(name)"
             return (
@@ -82,17 +79,18 @@ struct SearchTables: Sendable {
                 """
             )
         }
+        // The first note of a row counts. The conflict clause of the statement that fires the trigger would override one
+        // in 'INSERT OR IGNORE'.
         let oldNoted = """
-            INSERT INTO \(self.log) SELECT OLD.\(key), 1, \(list(old)) \(noted("OLD.\(key)"));
+            INSERT INTO \(self.log) VALUES (OLD.\(key), 1, \(list(old))) ON CONFLICT DO NOTHING;
             """
         let newNoted = """
-            INSERT INTO \(self.log) ("key", "isIndexed") SELECT NEW.\(key), 0 \(noted("NEW.\(key)"));
+            INSERT INTO \(self.log) ("key", "isIndexed") VALUES (NEW.\(key), 0) ON CONFLICT DO NOTHING;
             """
         // REPLACE removes the former row without firing the trigger of a delete, unless triggers are recursive.
         let replaced = """
             INSERT INTO \(self.log) SELECT \(key), 1, \(list(columns)) FROM \(table)
-            WHERE "id" = NEW."id" AND NOT EXISTS
-                (SELECT 1 FROM \(self.log) WHERE "key" = \(table).\(key));
+            WHERE "id" = NEW."id" ON CONFLICT DO NOTHING;
             """
         let changes = (["\(key)"] + columns).map { "OLD.\($0) IS NOT NEW.\($0)" }
         return [
