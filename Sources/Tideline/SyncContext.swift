@@ -98,6 +98,7 @@ public actor SyncContext {
         let own = catalog.schemas.values.sorted {
             $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
         }
+        let localTables = Set(own.filter(\.isLocalOnly).map { $0.name.lowercased() })
         for schema in own {
             if SystemTables.owns(schema.name) { throw SyncError.reservedTable(schema.name) }
             if let fault = SystemTables.nameFault(schema.name) {
@@ -105,6 +106,9 @@ public actor SyncContext {
             }
             if let fault = schema.columnFault {
                 throw SyncError.columns(of: schema.name, fault)
+            }
+            if let fault = schema.referenceFault(localTables: localTables) {
+                throw SyncError.references(of: schema.name, fault)
             }
         }
         store.checkListeners?.add(broadcast)

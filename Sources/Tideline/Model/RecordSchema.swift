@@ -144,6 +144,10 @@ package final class RecordSchema: Sendable {
             isLocalOnly: Record.isLocalOnly,
             model: name
         )
+        let localTables = Record.references.localTables()
+        if let fault = table.referenceFault(localTables: localTables) {
+            throw SyncError.invalidModel(name, fault)
+        }
         self.table = table
     }
 

@@ -17,17 +17,14 @@ extension SchemaDocument {
     /// ```
     ///
     /// A property whose type is an enum with texts as raw values, and `CaseIterable`, becomes a column with its
-    /// members. Tables and columns that stay on the device are left out, and so are references to such tables; see
-    /// ``SyncRecord/isLocalOnly`` and ``SyncRecord/localColumns``.
+    /// members. Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
+    /// ``SyncRecord/localColumns``.
     ///
     /// - Parameter models: The models of the tables.
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
     public init(of models: [any SyncRecord.Type]) throws {
         var names: Set<String> = []
         let found = try models.map { (type: $0, schema: try RecordSchema.of($0)) }
-        let local = Set(
-            found.map(\.schema.table).filter(\.isLocalOnly).map { $0.name.lowercased() }
-        )
         let tables = try found.compactMap { type, found -> Table? in
             guard names.insert(found.table.name.lowercased()).inserted else {
                 throw SyncError.invalidModel(
@@ -36,11 +33,7 @@ extension SchemaDocument {
                 )
             }
             guard !found.table.isLocalOnly else { return nil }
-            var table = Table(
-                ofModel: found.table,
-                enumerations: found.enumerations,
-                localTables: local
-            )
+            var table = Table(ofModel: found.table, enumerations: found.enumerations)
             let rules = RowRules(table.schema)
             for place in table.schema.columns.indices
             where table.schema.columns[place].defaultValue == nil {
@@ -63,12 +56,7 @@ extension SchemaDocument.Table {
     /// - Parameters:
     ///   - schema: The table on the device.
     ///   - enumerations: The raw values of the enums of properties, by column.
-    ///   - localTables: The names of the tables that stay on the device, in lower case.
-    init(
-        ofModel schema: TableSchema,
-        enumerations: [String: [String]],
-        localTables: Set<String>
-    ) {
+    init(ofModel schema: TableSchema, enumerations: [String: [String]]) {
         var synced = schema.synced
         for place in synced.columns.indices where synced.columns[place].type == .string {
             let rules = synced.columns[place].rules
@@ -78,10 +66,6 @@ extension SchemaDocument.Table {
             else { continue }
             synced.columns[place].type = .enumeration(members)
         }
-        let references = schema.references.filter { reference in
-            !schema.localColumns.contains(reference.column)
-                && !localTables.contains(reference.table.lowercased())
-        }
-        self.init(synced, references: references)
+        self.init(synced, references: schema.references)
     }
 }

@@ -23,6 +23,17 @@ extension SyncError {
         return SyncError(.rowDoesNotFit, failure.message, cause: failure)
     }
 
+    /// A value of a group of rows that does not fit the property.
+    static func valueDoesNotFit(table: String, column: String, expected: String) -> SyncError {
+        SyncError(
+            .rowDoesNotFit,
+            """
+            Rows of table '\(table)' do not fit: a value of column '\(column)' is not \(expected). Make the property fit \
+            what the table holds, or exclude these rows with a condition.
+            """
+        )
+    }
+
     package static func recordDoesNotFit(
         table: String,
         id: String,

@@ -149,9 +149,8 @@ struct RecordTotals<Record: SyncRecord> {
         do {
             return try ScalarDecoder(value: value).decode(type)
         } catch {
-            throw SyncError.rowDoesNotFit(
+            throw SyncError.valueDoesNotFit(
                 table: Record.tableName,
-                id: "",
                 column: column,
                 expected: (error as? Misfit)?.expected ?? "of the type \(type)"
             )

@@ -82,6 +82,8 @@ extension TableOperationError {
     /// kept of the deleted row. Its insert is queued, and restores the deleted row of the server. Rows that were
     /// deleted with the parent stay deleted.
     ///
+    /// A table of the server with `"tombstones": "bare"` keeps no values of deleted rows.
+    ///
     /// If the server has the parent again, the operation is only sent again. A parked update of the parent is sent again
     /// as well, and restores the row that it changes.
     ///
@@ -143,7 +145,7 @@ extension OperationErrors {
         let stored = try await engine.read { try $0.store.row(id: .string(id), in: table) }
         var values = given ?? stored
         if values == nil {
-            let row = try await kept(id, schema)
+            let row = try await kept(RowKey(table, id), schema)
             if row[SystemColumn.deleted] != true { return try await retry(error) }
             values = row
         }
@@ -177,16 +179,16 @@ extension OperationErrors {
     }
 
     /// Returns a row as the server has it, deleted or not.
-    private func kept(_ id: String, _ schema: TableSchema) async throws -> Row {
-        let any = QueuedOperation(table: schema.name, itemID: id, kind: .update)
+    private func kept(_ key: RowKey, _ schema: TableSchema) async throws -> Row {
         let answer: PushAnswer
         do {
-            answer = try await engine.remote.get().look(.row, any, schema)
+            answer = try await engine.remote.get().row(key.itemID, in: key.table, schema)
         } catch let error as TransportError {
             throw SyncError.offline(error)
         }
-        if let row = answer.item, [200, 404, 410].contains(answer.status) { return row }
-        throw SyncError.noParentKept(RowKey(schema.name, id), status: answer.status)
+        // A tombstone without values would restore an empty row for all devices.
+        if let row = answer.item, answer.status == 200, !answer.isBareTombstone { return row }
+        throw SyncError.noParentKept(key, status: answer.status)
     }
 }
 

@@ -26,7 +26,7 @@ struct FollowingRows {
             var next: [String: [String]] = [:]
             for (table, ids) in level.sorted(by: { $0.key < $1.key }) {
                 for edge in references.children(of: table) {
-                    for row in try Self.rows(of: ids, by: edge, queue) {
+                    try Self.eachRow(of: ids, by: edge, queue) { row in
                         let key = RowKey(edge.child, row.id)
                         switch edge.rule {
                         case .restrict:
@@ -35,7 +35,7 @@ struct FollowingRows {
                         case .setNull:
                             cleared.append((edge, row.id))
                         case .cascade:
-                            guard seen.insert(key).inserted else { continue }
+                            guard seen.insert(key).inserted else { return }
                             found[key] = row
                             next[edge.child, default: []].append(row.id)
                         case .none: break
@@ -57,23 +57,25 @@ struct FollowingRows {
         throw SyncError.cascadeTooLarge(root, max: queue.limits.cascadeRowsMax)
     }
 
-    /// Returns the rows that refer to rows with these ids, with their ids and references, by id.
-    private static func rows(
+    /// Calls `body` with the rows that refer to rows with these ids, with their ids and references.
+    ///
+    /// At most `cascadeRowsMax` rows and one more are in memory, because `body` throws when there are too many.
+    private static func eachRow(
         of ids: [String],
         by edge: ModelReferences.Edge,
-        _ queue: QueueTransaction
-    ) throws -> [Row] {
+        _ queue: QueueTransaction,
+        _ body: (Row) throws -> Void
+    ) throws {
         let columns = Set(queue.catalog.references.parents(of: edge.child).map(\.column))
-        var result: [Row] = []
         for start in stride(from: 0, to: ids.count, by: idsAtOnce) {
             let part = ids[start..<min(ids.count, start + idsAtOnce)]
             var query = TableQuery(filter: .isIn(edge.column, part.map(Value.string)))
             query.select = [SystemColumn.id] + columns.sorted()
             query.order = [SortKey(column: SystemColumn.id)]
-            query.limit = queue.limits.cascadeRowsMax + 1
-            result += try queue.store.rows(query, in: edge.child)
+            // One row that is not the parent itself is enough to prevent the delete.
+            query.limit = edge.rule == .restrict ? part.count + 1 : queue.limits.cascadeRowsMax + 1
+            try queue.store.rows(query, in: edge.child).forEach(body)
         }
-        return result
     }
 
     private static let idsAtOnce = 500

@@ -18,6 +18,8 @@ struct ModelReferences: Sendable {
 
     private let byParent: [String: [Edge]]
     private let byChild: [String: [Edge]]
+    /// The references of tables that stay on the device, by parent.
+    private let localByParent: [String: [Edge]]
 
     init(_ schemas: [String: TableSchema]) {
         var edges: [Edge] = []
@@ -36,6 +38,9 @@ struct ModelReferences: Sendable {
         }
         byParent = Dictionary(grouping: edges, by: \.parent)
         byChild = Dictionary(grouping: edges, by: \.child)
+        localByParent = byParent.mapValues { edges in
+            edges.filter { schemas[$0.child]?.isLocalOnly == true }
+        }.filter { !$0.value.isEmpty }
     }
 
     var isEmpty: Bool { byChild.isEmpty }
@@ -45,6 +50,9 @@ struct ModelReferences: Sendable {
 
     /// Returns the references to a table.
     func children(of table: String) -> [Edge] { byParent[table] ?? [] }
+
+    /// Returns the references to a table of tables that stay on the device.
+    func localChildren(of table: String) -> [Edge] { localByParent[table] ?? [] }
 
     /// Returns the references of a table.
     func parents(of table: String) -> [Edge] { byChild[table] ?? [] }

@@ -18,8 +18,10 @@ public import TidelineCore
 /// <doc:Relations>.
 public struct Reference<Record>: Sendable {
     private let path: any PartialKeyPath<Record> & Sendable
-    private let table: String
+    fileprivate let table: String
     private let onDelete: DeleteRule
+    /// Whether the records of the parent's table stay on the device.
+    fileprivate let isToLocalTable: Bool
 
     /// Declares a reference.
     ///
@@ -37,6 +39,7 @@ public struct Reference<Record>: Sendable {
         self.path = path
         self.onDelete = onDelete
         table = Parent.tableName
+        isToLocalTable = Parent.isLocalOnly
     }
 }
 
@@ -61,6 +64,44 @@ extension Array {
             result.append(found)
         }
         return result
+    }
+
+    /// The names of the tables that stay on the device and that the references name, in lower case.
+    func localTables<Record>() -> Set<String> where Element == Reference<Record> {
+        Set(filter(\.isToLocalTable).map { $0.table.lowercased() })
+    }
+}
+
+extension TableSchema {
+    /// Returns the reason why a reference contradicts a rule, or what stays on the device; nil if none does.
+    ///
+    /// - Parameter localTables: The names of the tables that stay on the device, in lower case.
+    /// - Returns: Sentences with the remedy.
+    func referenceFault(localTables: Set<String>) -> String? {
+        for reference in references {
+            let name = reference.column
+            if reference.onDelete == .setNull, column(named: name)?.rules.isRequired == true {
+                return """
+                    the reference '\(name)' becomes null with its parent, and the rule '.required' demands a value. \
+                    Remove the rule, or choose another 'onDelete'.
+                    """
+            }
+            // All of it stays on the device.
+            guard !isLocalOnly else { continue }
+            if localTables.contains(reference.table.lowercased()) {
+                return """
+                    the reference '\(name)' is sent to a server, which does not have the rows of '\(reference.table)': \
+                    they stay on the device. Make this table 'isLocalOnly' as well, or remove the reference.
+                    """
+            }
+            if localColumns.contains(name) {
+                return """
+                    the reference '\(name)' stays on the device, so that a server cannot keep it valid. Remove it from \
+                    'localColumns' or from 'references'.
+                    """
+            }
+        }
+        return nil
     }
 }
 

@@ -23,7 +23,12 @@ struct RelatedReading {
     ) throws -> (rows: [Row], entries: [Record]) {
         let records = try table.coder.decode(rows, onDecodingFailure: onDecodingFailure)
         if records.count == rows.count { return (rows, records) }
-        let fitting = rows.filter { (try? table.coder.decode($0)) != nil }
+        var left = records[...]
+        let fitting = rows.filter { row in
+            guard let next = left.first, table.coder.id(next) == row.id else { return false }
+            left.removeFirst()
+            return true
+        }
         return (fitting, records)
     }
 }

@@ -36,7 +36,7 @@ extension SchemaDocument {
     ///
     /// Tables, columns, types, rules and references are compared if both documents state them. Columns of the server
     /// that the app lacks are not differences unless the server requires a value, because an app keeps columns that it
-    /// does not know. Names are compared without letter case, and those of columns also with their former names.
+    /// does not know. A reference to a table that the server's document lacks is not compared. Names are compared without letter case, and those of columns also with their former names.
     ///
     /// - Parameter server: The document of the server.
     /// - Returns: The differences, in the order of the app's tables and columns; none if both fit.
@@ -47,7 +47,7 @@ extension SchemaDocument {
                 let reason = "the server has no such table, or the caller may not read it"
                 return [SchemaDifference(table: table.name, column: nil, reason: reason)]
             }
-            return SchemaComparison(app: table, server: other).differences(in: parts)
+            return SchemaComparison(app: table, server: other, of: server).differences(in: parts)
         }
     }
 }
@@ -56,6 +56,11 @@ extension SchemaDocument {
 private struct SchemaComparison {
     let app: SchemaDocument.Table
     let server: SchemaDocument.Table
+    let document: SchemaDocument
+
+    init(app: SchemaDocument.Table, server: SchemaDocument.Table, of document: SchemaDocument) {
+        (self.app, self.server, self.document) = (app, server, document)
+    }
 
     func differences(in parts: Set<SchemaDocument.Part>) -> [SchemaDifference] {
         var found: [SchemaDifference] = []
@@ -180,6 +185,10 @@ private struct SchemaComparison {
         return columns.sorted { SchemaDocument.precedes($0, $1) }.compactMap { key in
             let (one, two) = (own[key], others[key])
             if let one, let two, Self.isSame(one.reference, two.reference) { return nil }
+            // A server names no table that the caller may not read; that it lacks the table is a difference already.
+            if let one, two == nil, document.table(matching: one.reference.table) == nil {
+                return nil
+            }
             let column = one?.column ?? two?.column ?? key
             return difference(column, "app and server have different references")
         }

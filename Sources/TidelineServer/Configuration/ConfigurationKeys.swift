@@ -84,6 +84,7 @@ extension ConfigurationKey {
         .whole("writeQueue", 1...1_000_000, \.limits.writeQueue),
         .whole("mergeBases", 1...1000, \.limits.mergeBases),
         .whole("cascadeRows", 1...100_000, \.limits.cascadeRows),
+        .whole("restrictRows", 1...1_000_000_000, \.limits.restrictRows),
         .whole("patchSteps", 1...100_000, \.limits.patchSteps),
         .whole("changeDays", 1...36_500, \.limits.changeDays),
         .whole("auditDays", 1...36_500, \.limits.auditDays),

@@ -102,7 +102,7 @@ package struct CrossOrigin: Sendable {
     private static let exposedHeaders =
         "Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Repeatability-Result, "
         + "Retry-After, Tideline-Conflict, Tideline-Epoch, Tideline-Horizon, Tideline-Schema, "
-        + "WWW-Authenticate, X-Request-ID"
+        + "Tideline-Tombstone, WWW-Authenticate, X-Request-ID"
 
     /// The number of seconds for which a browser caches a preflight response.
     private static let maxAge = "300"

@@ -93,7 +93,12 @@ extension RequestHandler {
         for (place, inner) in envelope.requests.enumerated() {
             // The answers to reads have them already.
             if hasFormerNames, inner.method != "GET", let name = envelope.table(of: place) {
-                answers[place] = service.catalog.formerNames(in: answers[place], table: name, .row)
+                answers[place] = service.catalog.formerNames(
+                    in: answers[place],
+                    table: name,
+                    .row,
+                    service.settings.log
+                )
             }
             // The header of the request itself takes precedence.
             let own = inner.headers["Accept"]

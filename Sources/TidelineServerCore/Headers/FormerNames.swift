@@ -19,16 +19,16 @@ package struct FormerNames: Sendable {
         names = Dictionary(grouping: aliases.keys.sorted()) { aliases[$0] ?? "" }
     }
 
-    /// Returns the body with each value under all names of its column.
+    /// Returns the body with each value under all names of its column; nil if it cannot be read.
     ///
     /// A row that was stored for a repeated request before a column was renamed has only the former name.
-    package func added(to body: [UInt8], _ shape: TextNumbers.Shape) -> [UInt8] {
+    package func added(to body: [UInt8], _ shape: TextNumbers.Shape) -> [UInt8]? {
         var editor = TextEditor(body)
         let isRead = body.withUnsafeBufferPointer { buffer in
             var reader = JSONReader(buffer)
             return (try? shape.eachRow(&reader) { try row($0, &$1, &editor) }) != nil
         }
-        return isRead ? editor.result : body
+        return isRead ? editor.result : nil
     }
 
     private func row(
@@ -68,14 +68,24 @@ extension TableCatalog {
     func formerNames(
         in answer: ServerResponse,
         table name: String,
-        _ shape: TextNumbers.Shape
+        _ shape: TextNumbers.Shape,
+        _ log: ServerLog
     ) -> ServerResponse {
         guard hasFormerNames, !answer.body.isEmpty,
             answer.headers["Content-Type"]?.hasPrefix("application/json") == true,
             let names = table(named: name).flatMap({ FormerNames(of: $0) })
         else { return answer }
+        guard let body = names.added(to: answer.body, shape) else {
+            // Apps that use a former name would read the default of the column.
+            log.write(
+                .error,
+                "a response has only the current names of its columns, because it could not be read again",
+                ["table": name]
+            )
+            return answer
+        }
         var changed = answer
-        changed.body = names.added(to: answer.body, shape)
+        changed.body = body
         return changed
     }
 }

@@ -29,6 +29,8 @@ package final class ReferenceGraph: Sendable {
     private let children: [String: [ReferenceEdge]]
     /// The references of each table, by its name in lower case.
     private let parents: [String: [ReferenceEdge]]
+    /// The tables from whose rows a cascade may reach rows of a table, by its name; all in lower case.
+    private let ancestors: [String: Set<String>]
 
     /// Creates the graph of some tables; nil if none of them has a reference that the server checks.
     package init?(_ tables: [Table]) {
@@ -53,6 +55,28 @@ package final class ReferenceGraph: Sendable {
         guard !parents.isEmpty else { return nil }
         self.children = children
         self.parents = parents
+        var ancestors: [String: Set<String>] = [:]
+        for name in parents.keys {
+            var (found, open) = (Set<String>(), [name])
+            while let next = open.popLast() {
+                for edge in parents[next] ?? [] where edge.rule == .cascade {
+                    let parent = edge.parent.name.lowercased()
+                    if found.insert(parent).inserted { open.append(parent) }
+                }
+            }
+            if !found.isEmpty { ancestors[name] = found }
+        }
+        self.ancestors = ancestors
+        cascadeParents = ancestors.values.reduce(into: Set()) { $0.formUnion($1) }.sorted()
+    }
+
+    /// The tables whose rows may be deleted with rows that refer to them by `cascade`, in lower case.
+    package let cascadeParents: [String]
+
+    /// Returns whether a cascade may reach rows of a table from rows of one of some tables, in lower case.
+    package func mayCascade(from tables: Set<String>, to table: String) -> Bool {
+        guard !tables.isEmpty, let ancestors = ancestors[table.lowercased()] else { return false }
+        return !ancestors.isDisjoint(with: tables)
     }
 
     /// The tables that have references, or that references name.
@@ -212,6 +236,30 @@ extension ServerError {
         )
         error.reference = Reference(column: edge.column.name, table: edge.child.name)
         return error
+    }
+
+    /// The rejection of a delete whose cascade is too large to check whether other rows prevent it.
+    ///
+    /// - Parameters:
+    ///   - edge: A reference with the rule `restrict`.
+    ///   - countMax: The number of rows that are checked; nil if the check took too long.
+    /// - Returns: The rejection, with the reference.
+    static func cascadeTooLarge(_ edge: ReferenceEdge, countMax: Int?) -> ServerError {
+        let reason =
+            countMax.map { "more than \($0) rows (limits.restrictRows)" } ?? "too many rows"
+        var error = ServerError(
+            409,
+            "The row cannot be deleted at once: \(reason) would be deleted with it, of which each may be referred to "
+                + "by '\(edge.column.name)' of table '\(edge.child.name)'. Delete them in parts first.",
+            code: .rowIsReferenced
+        )
+        error.reference = Reference(column: edge.column.name, table: edge.child.name)
+        return error
+    }
+
+    /// The rejection of a delete for which the check of `restrict` took too long.
+    package static func cascadeTooSlow(_ edge: ReferenceEdge) -> ServerError {
+        cascadeTooLarge(edge, countMax: nil)
     }
 
     /// The reference that a write would break.

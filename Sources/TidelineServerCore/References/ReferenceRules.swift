@@ -35,7 +35,7 @@ package enum ReferenceRules {
 
     /// Returns the references with foreign keys of the database, for columns without a declared one.
     ///
-    /// A foreign key that cannot set null, because the column must not be null, restricts.
+    /// A foreign key that cannot set null, because the column needs a value, restricts.
     package static func extended(
         _ table: TableDefinition,
         by keys: [TableReference]
@@ -46,7 +46,9 @@ package enum ReferenceRules {
                 column.type == .string || column.type == .guid, column.name != table.owner,
                 !references.contains(where: { SchemaPlan.isSame($0.column, key.column) })
             else { continue }
-            if key.onDelete == .setNull, !column.isNullable { key.onDelete = .restrict }
+            if key.onDelete == .setNull, !column.isNullable || column.rules.isRequired {
+                key.onDelete = .restrict
+            }
             references.append(key)
         }
         return references
@@ -88,6 +90,9 @@ package enum ReferenceRules {
         }
         if reference.onDelete == .setNull, !column.isNullable {
             return "'setNull' needs a column with 'nullable' true"
+        }
+        if reference.onDelete == .setNull, column.rules.isRequired {
+            return "'setNull' needs a column without 'required', which demands a value"
         }
         return nil
     }

@@ -51,18 +51,22 @@ package protocol ReferenceTransaction: WriteTransaction {
     /// Returns whether a row that is not deleted, other than the parent itself, refers to one of some rows.
     mutating func hasChildren(of ids: [String], by edge: ReferenceEdge) throws -> Bool
 
-    /// Returns the first reference with the rule `restrict` that prevents the delete of a row through other rows.
-    ///
-    /// Called for a row with too many children to read them.
-    mutating func restriction(
-        on id: String,
-        in graph: ReferenceGraph,
-        of table: Table
-    ) throws
-        -> ReferenceEdge?
+    /// The maximum number of rows below a deleted one that are checked for `restrict`.
+    var restrictRowsMax: Int { get }
 
-    /// Returns whether the children of any row are pending.
-    mutating func hasPending() throws -> Bool
+    /// Prepares the delete of a row with too many children to read them: until the end of the transaction, no other
+    /// one can insert rows below it.
+    mutating func beginLargeDelete() throws
+
+    /// Returns whether a reference with the rule `restrict` prevents a large delete, or that it was not checked.
+    mutating func restriction(
+        on delete: LargeDelete,
+        by edge: ReferenceEdge
+    ) throws -> LargeDelete.Restriction
+
+    /// Returns the tables with rows whose children are pending, of those that other tables refer to by `cascade`; in
+    /// lower case.
+    mutating func pendingTables(in graph: ReferenceGraph) throws -> Set<String>
 
     /// Stores a deleted row whose children are pending, unless it is stored already.
     mutating func put(_ pending: PendingCascade) throws
@@ -138,24 +142,31 @@ extension ReferenceTransaction {
 
     /// Returns whether a pending cascade will delete a row.
     ///
+    /// Each row is locked before its parent is read, so that no step can delete it in between.
+    ///
     /// - Throws: ``ServerError/cascadePending`` if the row has too many ancestors to tell.
     private mutating func isGoing(
         _ row: RowImage,
         in table: Table,
         _ graph: ReferenceGraph
     ) throws -> Bool {
-        guard try hasPending() else { return false }
+        let pending = try pendingTables(in: graph)
+        guard graph.mayCascade(from: pending, to: table.name) else { return false }
         var seen: Set<String> = [key(row.id, table)]
         var rows = [(row, table)]
         while let (row, table) = rows.popLast() {
             for edge in graph.parents(of: table.name) where edge.rule == .cascade {
-                guard let id = edge.parentID(of: row),
+                let mayBePending = pending.contains(edge.parent.name.lowercased())
+                let hasAncestors = graph.mayCascade(from: pending, to: edge.parent.name)
+                guard mayBePending || hasAncestors, let id = edge.parentID(of: row),
                     seen.insert(key(id, edge.parent)).inserted
                 else { continue }
                 guard seen.count <= ancestorsMax else { throw ServerError.cascadePending }
-                if try isPending(id, in: edge.parent) { return true }
+                // A cascade ends at a row that was restored.
                 if let next = try parent(id, derived(edge.parent)), !next.isDeleted {
-                    rows.append((next, edge.parent))
+                    if hasAncestors { rows.append((next, edge.parent)) }
+                } else if mayBePending, try isPending(id, in: edge.parent) {
+                    return true
                 }
             }
         }
@@ -188,9 +199,7 @@ extension ReferenceTransaction {
                     let left = cascadeRowsLeft - followers.count
                     let (rows, hasMore) = try children(of: ids, by: edge, atMost: max(0, left))
                     guard !hasMore else {
-                        if let edge = try restriction(on: id, in: graph, of: table) {
-                            return .rowIsReferenced(edge)
-                        }
+                        if let refusal = try refusal(ofLarge: id, table, graph) { return refusal }
                         try put(
                             PendingCascade(table: table.name, id: id, author: references.author)
                         )
@@ -214,6 +223,25 @@ extension ReferenceTransaction {
         for (edge, row) in followers.cleared { try clear(row.id, edge, references.author) }
         for (edge, row) in followers.deleted.reversed() {
             try delete(row.id, edge.child, references.author)
+        }
+        return nil
+    }
+
+    /// Returns why a row with too many children to read them cannot be deleted; nil if it can.
+    private mutating func refusal(
+        ofLarge id: String,
+        _ table: Table,
+        _ graph: ReferenceGraph
+    ) throws -> ServerError? {
+        try beginLargeDelete()
+        let edges = graph.closure(of: table.name)
+        let delete = LargeDelete(id: id, table: table.name, edges: edges, rowsMax: restrictRowsMax)
+        for edge in edges where edge.rule == .restrict {
+            switch try restriction(on: delete, by: edge) {
+            case .none: continue
+            case .isReferenced: return .rowIsReferenced(edge)
+            case .isTooLarge: return .cascadeTooLarge(edge, countMax: restrictRowsMax)
+            }
         }
         return nil
     }
@@ -332,4 +360,25 @@ private struct Followers {
     /// The rows whose reference becomes null.
     var cleared: [(edge: ReferenceEdge, row: ReferringRow)] = []
     var count: Int { deleted.count + cleared.count }
+}
+
+/// A delete of a row with too many children to read them.
+package struct LargeDelete: Sendable {
+    /// The id of the row.
+    package let id: String
+    /// The name of its table.
+    package let table: String
+    /// The references that the delete may follow.
+    package let edges: [ReferenceEdge]
+    /// The maximum number of rows that are checked.
+    package let rowsMax: Int
+
+    /// The result of a check for `restrict`.
+    package enum Restriction: Sendable {
+        case none
+        /// A row that refers to one of the rows prevents the delete.
+        case isReferenced
+        /// There are more rows than are checked, and none of those prevents the delete.
+        case isTooLarge
+    }
 }

@@ -244,7 +244,12 @@ package struct RequestHandler: Sendable {
     ) async throws -> ServerResponse {
         let plain = try await answer(service.catalog.plainNumbers(request, table: table))
         guard let shape else { return plain }
-        let response = service.catalog.formerNames(in: plain, table: table, shape)
+        let response = service.catalog.formerNames(
+            in: plain,
+            table: table,
+            shape,
+            service.settings.log
+        )
         let accept = request.headers["Accept"]
         return service.catalog.textNumbers(response, to: accept, table: table, shape)
     }

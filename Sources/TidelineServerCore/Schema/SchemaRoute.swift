@@ -18,21 +18,18 @@ struct SchemaRoute {
         {
             throw ServerError.notSignedIn
         }
-        let document = SchemaDocument(tables.map { SchemaDocument.Table($0.definition) })
-        let body = document.bytes()
-        // The order of columns is part of the body but not of the fingerprint.
-        let tag = "\"" + SchemaDocument.tag(of: body) + "\""
+        let document = service.catalog.document(of: tables)
         var headers: HTTPFields = [
             "Content-Type": "application/json; charset=utf-8",
-            "ETag": tag,
+            "ETag": document.tag,
             "Cache-Control": "private, no-cache",
             "Vary": "Authorization, X-ZUMO-AUTH",
         ]
-        if let tags = call.head.conditions.ifNoneMatch, Self.isNamed(tag, in: tags) {
+        if let tags = call.head.conditions.ifNoneMatch, Self.isNamed(document.tag, in: tags) {
             headers["Content-Type"] = nil
             return ServerResponse(status: 304, headers: headers)
         }
-        return ServerResponse(status: 200, headers: headers, body: body)
+        return ServerResponse(status: 200, headers: headers, body: document.body)
     }
 
     /// Returns whether a list of entity tags has this one (RFC 9110, 13.1.2, compares weakly).
@@ -44,6 +41,28 @@ struct SchemaRoute {
             if text.hasPrefix("W/") { text = text.dropFirst(2) }
             return text == tag
         }
+    }
+}
+
+/// The schema document of the tables that a caller may read, as it is sent.
+struct SchemaAnswer: Sendable {
+    let body: [UInt8]
+    /// The entity tag, with its quotation marks.
+    let tag: String
+
+    /// Writes the document of some tables, without references to other tables.
+    init(_ tables: [Table]) {
+        let names = Set(tables.map { $0.name.lowercased() })
+        let document = SchemaDocument(
+            tables.map { table in
+                var definition = table.definition
+                definition.references.removeAll { !names.contains($0.table.lowercased()) }
+                return SchemaDocument.Table(definition)
+            }
+        )
+        body = document.bytes()
+        // The order of columns is part of the body but not of the fingerprint.
+        tag = "\"" + SchemaDocument.tag(of: body) + "\""
     }
 }
 

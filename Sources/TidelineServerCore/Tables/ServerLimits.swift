@@ -80,6 +80,13 @@ public struct ServerLimits: Hashable, Sendable {
     /// If there are more, later transactions change them, as many in each, so that other writes do not wait.
     public var cascadeRows = 1000
 
+    /// The number of rows below a deleted one that are checked for a reference with the rule `restrict`, if there are
+    /// more than ``cascadeRows``.
+    ///
+    /// The check is one query in the only writer. If there are more rows, the delete is rejected with 409; rows below
+    /// it have to be deleted first.
+    public var restrictRows = 1_000_000
+
     /// The maximum number of tables in a database with a dynamic schema; a write that needs another one is
     /// rejected with 403.
     public var tables = 1000

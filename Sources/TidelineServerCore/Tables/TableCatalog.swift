@@ -16,7 +16,12 @@ package final class TableCatalog: Sendable {
         var graph: ReferenceGraph?
         /// Whether a column of a table has a former name.
         var hasFormerNames = false
+        /// The schema documents since the last change, by the names of their tables.
+        var documents: [[String]: SchemaAnswer] = [:]
     }
+
+    /// The maximum number of schema documents that are kept; callers have few different rights.
+    private static let documentsMax = 8
 
     private let state = Mutex(State())
     /// The access for permissions that a table does not declare.
@@ -52,6 +57,20 @@ package final class TableCatalog: Sendable {
             state.graph = made
             return made
         }
+    }
+
+    /// Returns the schema document of some of the tables, which is written once for each set of tables.
+    func document(of tables: [Table]) -> SchemaAnswer {
+        let names = tables.map(\.name)
+        if let known = state.withLock({ $0.documents[names] }) { return known }
+        let made = SchemaAnswer(tables)
+        state.withLock { state in
+            // The tables may have changed since they were read; the next caller reads them again.
+            guard tables.allSatisfy({ state.tables[$0.name] === $0 }) else { return }
+            if state.documents.count >= Self.documentsMax { state.documents = [:] }
+            state.documents[names] = made
+        }
+        return made
     }
 
     private static func all(_ tables: [String: Table]) -> [Table] {
@@ -109,6 +128,7 @@ package final class TableCatalog: Sendable {
             state.tables[table.name.lowercased()] = table
             state.fingerprint &+= fingerprint
             state.graph = nil
+            state.documents = [:]
             if !table.definition.references.checked.isEmpty { state.hasReferences = true }
         }
     }

@@ -89,7 +89,7 @@ struct TableRoutes {
         let answer = try await service.pages.makeRowAnswer {
             try await service.store.read(id, view: view, in: table, reservation: $0)
         } _: {
-            try self.answer(call, conditions, $0)
+            try self.answer(call, conditions, $0, table)
         }
         await service.readHooks.after(
             call,
@@ -103,7 +103,8 @@ struct TableRoutes {
     private func answer(
         _ call: TableCall,
         _ conditions: Preconditions,
-        _ row: StoredRow?
+        _ row: StoredRow?,
+        _ table: Table
     ) throws -> ServerResponse {
         guard let row else { throw ServerError.noSuchRow }
         if row.state.isDeleted && !call.includesDeleted { throw call.tombstone }
@@ -113,7 +114,12 @@ struct TableRoutes {
             isRead: true
         )
         switch result {
-        case .holds: return service.answers.row(200, row)
+        case .holds:
+            var answer = service.answers.row(200, row)
+            if row.state.isDeleted, try row.isBare(in: table) {
+                answer.headers.append("Tideline-Tombstone", "bare")
+            }
+            return answer
         case .failed: return service.answers.row(412, row)
         case .notModified:
             var answer = service.answers.row(304, row)
@@ -121,6 +127,22 @@ struct TableRoutes {
             answer.headers["Content-Type"] = nil
             return answer
         }
+    }
+}
+
+extension StoredRow {
+    /// Returns whether a deleted row has no values, except for its owner: each is null or zero.
+    ///
+    /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`.
+    fileprivate func isBare(in table: Table) throws -> Bool {
+        let body = try RowBody.read(json, for: table)
+        let places = table.columns.indices.filter { $0 != table.ownerPlace }
+        return !places.isEmpty
+            && places.allSatisfy { place in
+                let type = table.columns[place].type
+                guard let value = body.values[place], value != .null else { return true }
+                return type.isSame(value, SQLValue(type.zero, type: type))
+            }
     }
 }
 

@@ -14,7 +14,7 @@ import TidelineServerCore
 struct PostgresWriteTransaction: WriteTransaction {
     let connection: PostgresConnection
     let tables: DerivedTables
-    private let limits: ServerLimits
+    let limits: ServerLimits
     /// Returns the time in microseconds since 1970; nil for the time of the database.
     private let injectedNow: (@Sendable () -> Int64)?
     private var databaseNow: Int64 = 0
@@ -40,8 +40,6 @@ struct PostgresWriteTransaction: WriteTransaction {
     private var repeated: Set<LedgerKey> = []
     var budget = AnswerBudget()
     var cascadeRowsLeft: Int
-    /// Whether no other transaction can check references until this one ends.
-    var holdsNewParents = false
     /// Whether the transaction stores a pending cascade.
     var hasNewCascades = false
     /// The pending cascades that the transaction continues.
@@ -158,7 +156,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     ) throws -> [PostgresResult] {
         var (statements, waiting) = (first, waiting)
         let hasReferences = needed.graph != nil
-        if hasReferences, !holdsNewParents {
+        if hasReferences, !state.holdsNewParents {
             statements.append(
                 WriteStatements.timeouts(lock: times.lock, statement: times.statement)
             )
@@ -182,7 +180,9 @@ struct PostgresWriteTransaction: WriteTransaction {
         statements.append(LedgerKey.read(Array(needed.names)))
         statements.append(LedgerKey.readHorizons(Set(needed.names.map(\.caller))))
         statements += needed.parts.map { WriteStatements.read($0.ids, of: $0.table) }
-        if hasReferences { statements.append(ReferenceStatements.hasPending) }
+        if let graph = needed.graph {
+            statements.append(ReferenceStatements.pendingTables(graph.cascadeParents))
+        }
         if limitsGroupLocks { statements.append(groupTimeouts) }
         let results = try run(statements, waiting)
         for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
@@ -194,8 +194,9 @@ struct PostgresWriteTransaction: WriteTransaction {
         for (place, part) in needed.parts.enumerated() {
             try take(results[rowsPlace + place], part.ids, part.table)
         }
-        if hasReferences {
-            state.hasPending = results[rowsPlace + needed.parts.count].boolean(0, 0)
+        if let graph = needed.graph {
+            state.pendingTables = Self.pendingTables(results[rowsPlace + needed.parts.count])
+            try readAncestors(of: needed.named, in: graph)
         }
         return results
     }
@@ -282,7 +283,8 @@ struct PostgresWriteTransaction: WriteTransaction {
 
     /// Returns the rejection of a group that failed although other groups of the transaction may succeed.
     private static func refusal(_ error: any Error) -> (any Error)? {
-        error is OutdatedTable ? error : nil
+        if let slow = error as? SlowRestriction { return slow.refusal }
+        return error is OutdatedTable ? error : nil
     }
 
     private mutating func undo(to before: WriteState) throws {

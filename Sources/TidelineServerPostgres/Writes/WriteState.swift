@@ -69,10 +69,14 @@ struct WriteState {
     /// The positions of pending cascades that have ended.
     var endedCascades: [Int64] = []
 
+    /// Whether no other transaction can check references until this one ends.
+    ///
+    /// The lock is part of the state, because a rollback to a savepoint releases it.
+    var holdsNewParents = false
     /// The rows that refer to other rows.
     var children = KnownChildren()
-    /// Whether any cascade is pending in the database; nil until that was read.
-    var hasPending: Bool?
+    /// The tables with pending cascades in the database, in lower case; nil until they were read.
+    var pendingTables: Set<String>?
 
     /// Whether there is nothing to write.
     var isEmpty: Bool {
@@ -96,7 +100,7 @@ struct WriteState {
         departures = [:]
         audits = []
         moved = []
-        if !cascades.isEmpty { hasPending = true }
+        pendingTables?.formUnion(cascades.map { $0.table.lowercased() })
         cascades = []
         endedCascades = []
     }

@@ -9,8 +9,8 @@ import TidelineServerCore
 
 /// The state of the pending cascades, as far as a transaction has read it.
 struct KnownCascades {
-    /// Whether there are any; nil until that was read.
-    var areAny: Bool?
+    /// The tables with entries that matter for new references, in lower case; nil until they were read.
+    var tables: Set<String>?
     /// Whether the transaction has stored an entry.
     var isPut = false
 }
@@ -41,16 +41,22 @@ extension SQLiteWriteTransaction: ReferenceTransaction {
         try database.integer(ServerSchema.hasChildren(by: edge), [.text(Self.list(ids))]) != nil
     }
 
+    var restrictRowsMax: Int { limits.restrictRows }
+
+    func beginLargeDelete() {}
+
     func restriction(
-        on id: String,
-        in graph: ReferenceGraph,
-        of table: Table
-    ) throws -> ReferenceEdge? {
-        let edges = graph.closure(of: table.name)
-        return try edges.first { edge in
-            guard edge.rule == .restrict else { return false }
-            let sql = ServerSchema.findRestricted(by: edge, through: edges, from: table.name)
-            return try database.integer(sql, [.text(id)]) != nil
+        on delete: LargeDelete,
+        by edge: ReferenceEdge
+    ) throws -> LargeDelete.Restriction {
+        let found = try database.integer(
+            ServerSchema.findRestricted(by: edge, on: delete),
+            [.text(delete.id), .integer(Int64(delete.rowsMax) + 2)]
+        )
+        switch found {
+        case nil: return .none
+        case 0: return .isTooLarge
+        default: return .isReferenced
         }
     }
 
@@ -67,16 +73,22 @@ extension SQLiteWriteTransaction: ReferenceTransaction {
 
     // MARK: - Pending cascades
 
-    mutating func hasPending() throws -> Bool {
-        if let known = cascades.areAny { return known }
-        let areAny = try database.integer(ServerSchema.hasCascades) != nil
-        cascades.areAny = areAny
-        return areAny
+    mutating func pendingTables(in graph: ReferenceGraph) throws -> Set<String> {
+        if let known = cascades.tables { return known }
+        var tables: Set<String> = []
+        if try database.integer(ServerSchema.hasCascades) != nil {
+            for name in graph.cascadeParents
+            where try database.integer(ServerSchema.hasCascadesOfTable, [.text(name)]) != nil {
+                tables.insert(name)
+            }
+        }
+        cascades.tables = tables
+        return tables
     }
 
     mutating func put(_ pending: PendingCascade) throws {
         try PendingCascades.put(pending, database)
-        cascades.areAny = true
+        cascades.tables?.insert(pending.table.lowercased())
         cascades.isPut = true
     }
 
@@ -158,6 +170,9 @@ extension ServerSchema {
 
     static let hasCascades = "SELECT 1 FROM \"tideline_cascades\" LIMIT 1"
 
+    static let hasCascadesOfTable =
+        "SELECT 1 FROM \"tideline_cascades\" WHERE \"table\" = ?1 LIMIT 1"
+
     static let putCascade = """
         INSERT OR IGNORE INTO "tideline_cascades" ("table", "id", "user", "device", "dashboard")
         VALUES (?1, ?2, ?3, ?4, ?5)
@@ -223,12 +238,11 @@ extension ServerSchema {
     }
 
     /// Returns the query that finds a row which prevents the delete of a row through other rows.
-    static func findRestricted(
-        by edge: ReferenceEdge,
-        through edges: [ReferenceEdge],
-        from table: String
-    ) -> String {
-        var names = [table]
+    ///
+    /// It reads a number of rows at most, and returns 1 if there is such a row, and 0 if more rows are left.
+    static func findRestricted(by edge: ReferenceEdge, on delete: LargeDelete) -> String {
+        let edges = delete.edges
+        var names = [delete.table]
         for edge in edges where !names.contains(edge.child.name) { names.append(edge.child.name) }
         func number(_ table: String) -> Int { names.firstIndex(of: table) ?? -1 }
         let parts = edges.filter { $0.rule == .cascade }.map { edge in
@@ -243,11 +257,16 @@ extension ServerSchema {
             WITH RECURSIVE "gone" ("table", "id") AS (
                 SELECT 0, ?1
                 \(parts.joined(separator: "\n"))
+                LIMIT ?2
             )
+            SELECT * FROM (
             SELECT 1 FROM "gone" JOIN \(quoted(edge.child.name)) AS "row"
             ON "row".\(quoted(edge.column.name)) = "gone"."id"
             WHERE "gone"."table" = \(number(edge.parent.name)) AND "row"."deleted" = 0
             AND ("row"."id" <> "gone"."id" OR \(edge.child.name == edge.parent.name ? 0 : 1))
+            LIMIT 1
+            )
+            UNION ALL SELECT 0 WHERE (SELECT count(*) FROM "gone") >= ?2
             LIMIT 1
             """
     }

@@ -184,4 +184,53 @@ struct RoundTripTests {
         #expect(transactions.map(\.count) == [2, 2], "\(transactions)")
         await tapped.stop()
     }
+
+    @Test("the number of children does not count, while a cascade above them is pending or not")
+    func manyChildrenDuringACascade() async throws {
+        let url = try PostgresCluster.shared().database()
+        let tap = try WireTap(to: url)
+        var options = PostgresTableStore.Options()
+        options.readers = 2
+        options.limits.cascadeRows = 2
+        let store = try PostgresTableStore(url: tap.url, options: options)
+        let door = try await Door(
+            FieldService.tables(),
+            onPostgres: false,
+            clock: TestClock(Int64(Date().timeIntervalSince1970 * 1_000_000)),
+            relay: { _ in store }
+        )
+        func insert(_ table: String, _ rows: [(String, [String: String?])]) async {
+            let parts = rows.enumerated().map { place, row in
+                BatchPart("\(place)", "POST", "/tables/\(table)", FieldService.json(row.0, row.1))
+            }
+            let answer = await door.batch(parts)
+            #expect(answer.partStatuses == rows.map { _ in 201 }, "\(answer.text.prefix(400))")
+        }
+        let numbers = 0..<50
+        await insert("Customer", [("gone", [:])] + numbers.map { ("c\($0)", [:]) })
+        await insert(
+            "Job",
+            (0..<3).map { ("gone\($0)", ["customerID": "gone"]) }
+                + numbers.map { ("j\($0)", ["customerID": "c\($0)"]) }
+        )
+        // Another server holds the lock of the steps, so that the cascade stays pending.
+        let other = try PostgresConnection(PostgresAddress(url))
+        try other.run("SELECT pg_advisory_lock(6072326742)")
+        for isPending in [false, true] {
+            if isPending {
+                #expect(await door.send("DELETE", "/tables/Customer/gone").status == 204)
+            }
+            let before = tap.transactions.count
+            await insert("Visit", numbers.map { ("v\($0)\(isPending)", ["jobID": "j\($0)"]) })
+            await insert("Note", numbers.map { ("n\($0)\(isPending)", ["customerID": "c\($0)"]) })
+            // The server also tries to continue the cascade, in transactions that it rolls back.
+            let counts = tap.transactions.dropFirst(before)
+                .filter { $0.last?.contains("ROLLBACK") == false }.map(\.count)
+            // The customers of all jobs are read at once, and notes have no ancestors.
+            #expect(counts == (isPending ? [3, 2] : [2, 2]))
+        }
+        try other.run("SELECT pg_advisory_unlock(6072326742)")
+        await store.stop()
+        tap.stop()
+    }
 }

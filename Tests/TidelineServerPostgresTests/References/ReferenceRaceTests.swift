@@ -2,6 +2,7 @@
 
 import Foundation
 import ServerTestSupport
+import Synchronization
 import Testing
 import TidelineCore
 import TidelinePostgres
@@ -34,20 +35,7 @@ struct ReferenceRaceTests {
     )
     func noOrphans(_ seed: UInt64, _ cascadeRows: Int) async throws {
         let url = try PostgresCluster.shared().database()
-        var limits = ServerLimits()
-        limits.cascadeRows = cascadeRows
-        var doors: [Door] = []
-        for _ in 0..<2 {
-            doors.append(
-                try await Door(
-                    FieldService.tables(),
-                    onPostgres: true,
-                    database: url,
-                    limits: limits
-                )
-            )
-        }
-        let made = doors
+        let made = try await Self.doors(url, cascadeRows: cascadeRows)
         let unexpected = try await withThrowingTaskGroup(of: [String].self) { group in
             for number in 0..<6 {
                 group.addTask {
@@ -70,7 +58,25 @@ struct ReferenceRaceTests {
             try psql.run("SELECT count(*) FROM tideline.cascades").integer(0, 0) == 0
         }
         #expect(try psql.run(Self.orphans).integer(0, 0) == 0)
-        for door in doors { await door.store.stop() }
+        for door in made { await door.store.stop() }
+    }
+
+    /// Two servers on one database.
+    private static func doors(_ url: String, cascadeRows: Int) async throws -> [Door] {
+        var limits = ServerLimits()
+        limits.cascadeRows = cascadeRows
+        var doors: [Door] = []
+        for _ in 0..<2 {
+            doors.append(
+                try await Door(
+                    FieldService.tables(),
+                    onPostgres: true,
+                    database: url,
+                    limits: limits
+                )
+            )
+        }
+        return doors
     }
 
     /// Sends a random write on a few parents, on which all tasks meet.
@@ -102,6 +108,167 @@ struct ReferenceRaceTests {
         default:
             let body = FieldService.json(id, ["jobID": job])
             return await door.send("POST", "/tables/Visit", body)
+        }
+    }
+
+    /// The order in which requests were sent and answered.
+    private final class Journal: Sendable {
+        let entries = Mutex(Entries())
+    }
+
+    private struct Entries: Sendable {
+        private var now = 0
+        /// The accepted inserts, with the time before the request.
+        var invoices: [String] = []
+        var visits: [(id: String, customer: String, sent: Int)] = []
+        /// The times after the answers to accepted deletes of customers.
+        var deletes: [String: Int] = [:]
+
+        mutating func tick() -> Int {
+            now += 1
+            return now
+        }
+    }
+
+    @Test(
+        "no accepted insert is undone by a large delete on another server, unless that came later",
+        arguments: TestScope.first(2, of: Array(1...8))
+    )
+    func acceptedRowsStay(_ seed: UInt64) async throws {
+        let url = try PostgresCluster.shared().database()
+        let doors = try await Self.doors(url, cascadeRows: 2)
+        let journal = Journal()
+        for round in 0..<Self.rounds {
+            let customer = "c\(round)"
+            var parts = [
+                BatchPart("0", "POST", "/tables/Customer", FieldService.json(customer, [:]))
+            ]
+            for number in 1...Self.jobs {
+                let job = FieldService.json("\(customer)-\(number)", ["customerID": customer])
+                parts.append(BatchPart("\(number)", "POST", "/tables/Job", job))
+            }
+            #expect(await doors[0].batch(parts).partStatuses.allSatisfy { $0 == 201 })
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    var dice = SeededGenerator(seed: seed &* 10_000 &+ UInt64(round))
+                    // The other tasks send a few writes before, so that the requests meet in different places.
+                    for _ in 0..<Int.random(in: 0..<4, using: &dice) {
+                        _ = await doors[0].send("GET", "/tables/Customer/\(customer)")
+                    }
+                    let answer = await doors[0].send("DELETE", "/tables/Customer/\(customer)")
+                    #expect([204, 409, 503].contains(answer.status), "\(answer.text)")
+                    guard answer.status == 204 else { return }
+                    journal.entries.withLock { $0.deletes[customer] = $0.tick() }
+                }
+                for number in 1...Self.writers {
+                    group.addTask {
+                        var dice = SeededGenerator(
+                            seed: seed &* 10_000 &+ UInt64(round * 100 + number)
+                        )
+                        await Self.insert(customer, number, doors[1], journal, &dice)
+                    }
+                }
+            }
+        }
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try await until {
+            try psql.run("SELECT count(*) FROM tideline.cascades").integer(0, 0) == 0
+        }
+        func ids(_ table: String) throws -> Set<String> {
+            let found = try psql.run("SELECT \"id\" FROM \"\(table)\" WHERE NOT \"deleted\"")
+            return Set((0..<found.count).map { found.text($0, 0) })
+        }
+        let (invoices, visits) = (try ids("Invoice"), try ids("Visit"))
+        let end = journal.entries.withLock { $0 }
+        // No request deletes an invoice, and one prevents the delete of its customer.
+        #expect(end.invoices.filter { !invoices.contains($0) } == [])
+        let undone = end.visits.filter { visit in
+            !visits.contains(visit.id) && (end.deletes[visit.customer] ?? 0) < visit.sent
+        }
+        #expect(undone.map(\.id) == [])
+        #expect(try psql.run(Self.orphans).integer(0, 0) == 0)
+        // Both outcomes have occurred.
+        #expect(!end.deletes.isEmpty && end.deletes.count < Self.rounds)
+        for door in doors { await door.store.stop() }
+    }
+
+    @Test("an insert waits for a large delete on another server that has checked the restrictions")
+    func insertDuringALargeDelete() async throws {
+        let url = try PostgresCluster.shared().database()
+        let psql = try PostgresConnection(PostgresAddress(url))
+        let doors = try await Self.doors(url, cascadeRows: 2)
+        let (one, two) = (doors[0], doors[1])
+        var parts = [BatchPart("c", "POST", "/tables/Customer", FieldService.json("c", [:]))]
+        for job in ["j1", "j2", "j3", "j4", "j5"] {
+            let body = FieldService.json(job, ["customerID": "c"])
+            parts.append(BatchPart(job, "POST", "/tables/Job", body))
+        }
+        #expect(await one.batch(parts).partStatuses.allSatisfy { $0 == 201 })
+        // The delete has checked the restrictions when it stores that the jobs are pending.
+        try psql.execute("BEGIN; LOCK TABLE tideline.cascades IN SHARE MODE")
+        async let deleted = one.send("DELETE", "/tables/Customer/c")
+        try await until { try Self.isWaiting(for: "relation", psql) }
+        // It has not locked this job.
+        let invoice = FieldService.json("i", ["jobID": "j5"])
+        let isAnswered = Flag()
+        async let inserted = {
+            let answer = await two.send("POST", "/tables/Invoice", invoice)
+            isAnswered.set()
+            return answer
+        }()
+        try await until { try isAnswered.isSet || Self.isWaiting(for: "advisory", psql) }
+        try psql.execute("COMMIT")
+        #expect(await deleted.status == 204)
+        #expect(await inserted.code == "parentNotFound")
+        try await until {
+            try psql.run("SELECT count(*) FROM tideline.cascades").integer(0, 0) == 0
+        }
+        #expect(await two.send("GET", "/tables/Job").ids.isEmpty)
+        for door in doors { await door.store.stop() }
+    }
+
+    private static func isWaiting(for kind: String, _ psql: PostgresConnection) throws -> Bool {
+        try psql.run(
+            """
+            SELECT count(*) FROM pg_locks WHERE NOT "granted" AND "locktype" = $1
+            AND "database" = (SELECT "oid" FROM pg_database WHERE "datname" = current_database())
+            """,
+            [.text(kind)]
+        ).integer(0, 0) > 0
+    }
+
+    private static let rounds = 40
+    private static let jobs = 12
+    private static let writers = 3
+
+    /// Inserts some visits, and then perhaps an invoice, of random jobs of a customer.
+    private static func insert(
+        _ customer: String,
+        _ number: Int,
+        _ door: Door,
+        _ journal: Journal,
+        _ dice: inout SeededGenerator
+    ) async {
+        let isPaid = Int.random(in: 0..<3, using: &dice) == 0
+        for turn in 0..<Int.random(in: 1..<5, using: &dice) {
+            let job = "\(customer)-\(Int.random(in: 1...jobs, using: &dice))"
+            let id = "\(job)-\(number)-\(turn)"
+            let isInvoice = isPaid && turn > 0
+            let sent = journal.entries.withLock { $0.tick() }
+            let answer = await door.send(
+                "POST",
+                isInvoice ? "/tables/Invoice" : "/tables/Visit",
+                FieldService.json(id, ["jobID": job])
+            )
+            #expect([201, 409, 503].contains(answer.status), "\(answer.text)")
+            guard answer.status == 201 else { continue }
+            journal.entries.withLock { entries in
+                if isInvoice {
+                    entries.invoices.append(id)
+                } else {
+                    entries.visits.append((id, customer, sent))
+                }
+            }
         }
     }
 }

@@ -248,6 +248,11 @@ import TidelineServerCore
             "tables.A.references.b: 'setNull' needs a column with 'nullable' true"
         ),
         (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","required":true}},"references":"#
+                + #"{"b":{"table":"A","onDelete":"setNull"}}}}}"#,
+            "tables.A.references.b: 'setNull' needs a column without 'required', which demands a value"
+        ),
+        (
             #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"A"},"#
                 + #""B":{"table":"A"}}}}}"#,
             "tables.A.references.B: the column has another reference; a column can have one"

@@ -105,6 +105,66 @@ import TidelineServerCore
         #expect(await signedIn.send("GET", "/$schema").status == 401)
     }
 
+    @Test("a reference to a table that the caller may not read is left out")
+    func references() async throws {
+        func table(
+            _ name: String,
+            _ read: TablePermissions.Access,
+            _ references: [TableReference] = []
+        ) -> TableDefinition {
+            var table = TableDefinition(
+                name,
+                columns: references.map { ColumnDefinition($0.column, .string) },
+                references: references
+            )
+            table.permissions = TablePermissions(read: read)
+            return table
+        }
+        let tables = [
+            table("Secret", .disabled), table("Customer", .authenticated),
+            table(
+                "Job",
+                .anonymous,
+                [
+                    TableReference("secretID", to: "Secret"),
+                    TableReference("customerID", to: "Customer", onDelete: .cascade),
+                    TableReference("nextID", to: "Job", onDelete: .setNull),
+                ]
+            ),
+        ]
+        let door = try await Door(tables, authenticator: try Tokens.authenticator())
+        // Callers with different rights alternate: each gets the document of its own tables.
+        var tags: Set<String> = []
+        for _ in 0..<2 {
+            for headers: HTTPFields in [[:], try Tokens.headers("anna")] {
+                let answer = await door.send("GET", "/$schema", headers: headers)
+                tags.insert(try #require(answer.headers["ETag"]))
+                #expect(!answer.text.contains("Secret"))
+                let isSignedIn = headers["X-ZUMO-AUTH"] != nil
+                #expect(answer.text.contains("\"table\":\"Customer\"") == isSignedIn)
+                let document = try SchemaDocument(answer.body)
+                let job = try #require(document.table(matching: "Job"))
+                let expected = isSignedIn ? ["customerID", "nextID"] : ["nextID"]
+                #expect(job.references.keys.sorted() == expected)
+                // An app with all references, and without the hidden tables, fits this document.
+                let app = SchemaDocument([SchemaDocument.Table(tables[2])])
+                #expect(app.differences(from: document).isEmpty)
+            }
+        }
+        #expect(tags.count == 2)
+    }
+
+    @Test("the document changes when a write adds a column")
+    func growth() async throws {
+        let door = try await Door([], dynamic: true)
+        #expect(await door.send("POST", "/tables/Note", #"{"id":"a","text":"x"}"#).status == 201)
+        let first = await door.send("GET", "/$schema")
+        #expect(await door.send("GET", "/$schema").text == first.text)
+        #expect(await door.send("POST", "/tables/Note", #"{"id":"b","rank":1}"#).status == 201)
+        let second = await door.send("GET", "/$schema")
+        #expect(second.text.contains("\"rank\"") && second.headers["ETag"] != first.headers["ETag"])
+    }
+
     @Test("Tideline-Schema changes with rules, and not with the order of columns")
     func header() async throws {
         func value(_ change: (inout TableDefinition) -> Void) async throws -> (String?, String) {

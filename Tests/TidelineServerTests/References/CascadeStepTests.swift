@@ -9,6 +9,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineSQLite
 import TidelineServerCore
+import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite struct CascadeStepTests {
@@ -22,10 +23,12 @@ import TidelineTestKit
 
         func door(
             _ tables: [TableDefinition] = FieldService.tables(),
+            restrictRows: Int = ServerLimits().restrictRows,
             relay: ((any TableStore) -> any TableStore)? = nil
         ) async throws -> Door {
             var limits = ServerLimits()
             limits.cascadeRows = 3
+            limits.restrictRows = restrictRows
             return try await Door(
                 tables,
                 path: url == nil ? path : nil,
@@ -231,6 +234,46 @@ import TidelineTestKit
         }
     }
 
+    @Test(
+        "a delete with more rows than are checked for a restriction is rejected alone",
+        arguments: FieldService.backends
+    )
+    func restrictRows(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            // The customer with its five jobs and their ten visits.
+            let door = try await place.door(restrictRows: 14)
+            await Self.fill(door)
+            let answer = await door.batch(
+                [
+                    BatchPart("1", "POST", "/tables/Customer", FieldService.json("e", [:])),
+                    BatchPart("2", "DELETE", "/tables/Customer/c"),
+                    BatchPart("3", "POST", "/tables/Customer", FieldService.json("f", [:])),
+                ],
+                continuing: true
+            )
+            #expect(answer.partStatuses == [201, 409, 201])
+            #expect(answer.partCodes == [nil, "rowIsReferenced", nil])
+            let refused = await door.send("DELETE", "/tables/Customer/c")
+            #expect(refused.referenceError == "409 rowIsReferenced jobID Invoice")
+            #expect(refused.text.contains("more than 14 rows (limits.restrictRows)"))
+            #expect(try place.pending() == 0)
+            #expect(await Self.ids("Job", door).count == 10)
+            // A restriction that is found among the first rows is named.
+            let invoice = FieldService.json("i", ["jobID": "c1"])
+            #expect(await door.send("POST", "/tables/Invoice", invoice).status == 201)
+            let found = await door.send("DELETE", "/tables/Customer/c")
+            #expect(found.text.contains("refer to the row by 'jobID'"))
+            #expect(await door.send("DELETE", "/tables/Invoice/i").status == 204)
+            // In parts, the delete is possible.
+            #expect(await door.send("DELETE", "/tables/Visit/c1x").status == 204)
+            for customer in ["c", "e", "f"] {
+                #expect(await door.send("DELETE", "/tables/Customer/\(customer)").status == 204)
+            }
+            try await Self.expectDone(door, place)
+            await door.store.stop()
+        }
+    }
+
     @Test("rows of a table without tombstones are pending, too", arguments: FieldService.backends)
     func hardDeletes(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
@@ -302,6 +345,34 @@ import TidelineTestKit
             try await until { try place.pending() == 0 }
             #expect(await Self.ids("Job", door).isEmpty)
             #expect(await Self.ids("Visit", door).isEmpty)
+            await door.store.stop()
+        }
+    }
+    @Test("without a thread of its own, a cascade that failed goes on with a later write")
+    func inline() async throws {
+        try await withTemporaryDirectory { directory in
+            let place = Place(directory: directory)
+            var options = SQLiteTableStore.Options()
+            options.inline = true
+            options.limits.cascadeRows = 3
+            let store = try SQLiteTableStore(path: place.path, options: options)
+            let door = try await Door(FieldService.tables(), relay: { _ in store })
+            await Self.fill(door)
+            try place.run(
+                """
+                CREATE TRIGGER mine BEFORE UPDATE ON Job WHEN OLD.id = 'c2'
+                BEGIN SELECT RAISE(ABORT, 'kept'); END
+                """,
+                postgres: ""
+            )
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(try place.pending() > 0)
+            try place.run("DROP TRIGGER mine", postgres: "")
+            try await until {
+                let patched = await door.send("PATCH", "/tables/Customer/d", #"{"name":"x"}"#)
+                return try patched.status == 200 && place.pending() == 0
+            }
+            #expect(await !Self.ids("Job", door).contains { $0.hasPrefix("c") })
             await door.store.stop()
         }
     }

@@ -39,6 +39,17 @@ import TidelineTestKit
         ["name", "title", "label"].map { row[$0] as? String }
     }
 
+    @Test("a body that cannot be read gets no names, so that the server reports it")
+    func unreadable() throws {
+        let names = try #require(FormerNames(of: Table(Self.task())))
+        let row = Array(#"{"id":"a","name":"x"}"#.utf8)
+        let all = try #require(names.added(to: row, .row))
+        #expect(String(decoding: all, as: UTF8.self).contains(#""title":"x""#))
+        for body in ["{", #"{"name":}"#, ""] {
+            #expect(names.added(to: Array(body.utf8), .row) == nil)
+        }
+    }
+
     @Test("rows are sent with all names, on each route and in both generations")
     func reads() async throws {
         let door = try await Door([Self.task()])

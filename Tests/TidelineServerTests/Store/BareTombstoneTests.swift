@@ -130,6 +130,34 @@ import TidelineTestKit
         }
     }
 
+    @Test(
+        "a read of a tombstone without values says so, whatever the table keeps now",
+        arguments: stores
+    )
+    func marked(onPostgres: Bool) async throws {
+        try await withDatabase(onPostgres) { database in
+            let path = "/tables/T/ID?__includeDeleted=true"
+            func mark(_ door: Door, _ id: String) async -> String? {
+                await door.send("GET", path.replacing("ID", with: id)).headers["Tideline-Tombstone"]
+            }
+            let door = try await database.door([Self.table])
+            for id in ["a", "b"] {
+                _ = await door.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
+            }
+            #expect(await door.send("DELETE", "/tables/T/a").status == 204)
+            #expect(await mark(door, "a") == "bare")
+            #expect(await mark(door, "b") == nil)
+            await door.store.stop()
+            var full = Self.table
+            full.tombstones = .full
+            let later = try await database.door([full])
+            #expect(await later.send("DELETE", "/tables/T/b").status == 204)
+            #expect(await mark(later, "a") == "bare")
+            #expect(await mark(later, "b") == nil)
+            await later.store.stop()
+        }
+    }
+
     @Test("tombstones from before the option lose their values at startup", arguments: stores)
     func older(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in

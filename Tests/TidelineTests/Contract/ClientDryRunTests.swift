@@ -325,6 +325,84 @@ import TidelineTestSupport
         }
     }
 
+    @Test("a long queue is read in parts, up to the limit, and the result says what is left")
+    func limit() async throws {
+        for store: any LocalStore in [MemoryStore(), try SQLiteStore(path: ":memory:")] {
+            let server = try await RuleScene.server()
+            var limits = SyncLimits()
+            limits.batchRowsMax = 4
+            limits.dryRunRowsMax = 10
+            let device = try await scene(server, store: store, limits: limits)
+            let visits = try device.client.syncTable(Inspection.self)
+            let ids = (0..<10).map { "n\($0)" }
+            for id in ids { try await visits.insert(Inspection.valid(id)) }
+            let whole = try await device.context.dryRun()
+            #expect(whole.isComplete && whole.isAccepted && whole.batches == 3)
+            #expect(whole.operations.map(\.itemID) == ids)
+            try await visits.insert(Inspection.valid("n10"))
+            let before = try await contents(device)
+            let part = try await device.context.dryRun()
+            #expect(!part.isComplete && !part.isAccepted && part.batches == 3)
+            #expect(part.operations == whole.operations)
+            #expect(try await contents(device) == before)
+        }
+    }
+
+    @Test("a dry run ends at the limit of its bytes, and one batch more")
+    func bytes() async throws {
+        let server = try await RuleScene.server()
+        var limits = SyncLimits()
+        limits.batchRowsMax = 2
+        limits.dryRunBytesMax = 1
+        let device = try await scene(server, limits: limits)
+        let visits = try device.client.syncTable(Inspection.self)
+        for id in ["l", "m", "n"] { try await visits.insert(Inspection.valid(id)) }
+        let run = try await device.context.dryRun()
+        #expect(run.operations.map(\.itemID) == ["l", "m"] && !run.isComplete)
+    }
+
+    @Test("local changes are made between the parts of a dry run")
+    func concurrent() async throws {
+        let server = try await RuleScene.server()
+        var limits = SyncLimits()
+        limits.batchRowsMax = 1
+        let tap = BatchTap(server.transport)
+        let device = try await Device(tap, limits: limits, tables: [Inspection.self])
+        let visits = try device.client.syncTable(Inspection.self)
+        for id in ["l", "m"] { try await visits.insert(Inspection.valid(id)) }
+        tap.add(.first { _ = try await visits.insert(Inspection.valid("n")) })
+        let run = try await device.context.dryRun()
+        // The insert did not wait for the end of the dry run, which has met it as well.
+        #expect(run.operations.map(\.itemID) == ["l", "m", "n"])
+        #expect(run.isAccepted && run.batches == 3)
+        #expect(try await device.queue() == ["insert l", "insert m", "insert n"])
+    }
+
+    @Test("a transaction whose operations are in several parts is checked as a whole")
+    func spreadTransaction() async throws {
+        let server = try await RuleScene.server()
+        var limits = SyncLimits()
+        limits.batchRowsMax = 2
+        let device = try await scene(server, limits: limits)
+        try await device.context.transaction { transaction in
+            let visits = try transaction.table(Inspection.self)
+            for id in ["l", "m", "n"] { try visits.insert(Inspection.valid(id)) }
+            try visits.update(id: "b") { $0.minutes = 21 }
+            try visits.insert(Inspection.valid("o"))
+        }
+        try await device.client.syncTable(Inspection.self).update(id: "a") { $0.minutes = 20 }
+        let run = try await device.context.dryRun()
+        #expect(run.operations.map(\.itemID) == ["l", "m", "n", "b", "o", "a"])
+        let outcomes = run.operations.map(\.outcome)
+        guard case .conflict(.some) = outcomes[3] else {
+            Issue.record("\(outcomes[3])")
+            return
+        }
+        for place in [0, 1, 2, 4] { #expect(outcomes[place] == .stoppedWithTransaction) }
+        #expect(outcomes[5] == .accepted && run.operations[5].values == ["minutes": 20])
+        #expect(run.batches == 2 && run.isComplete)
+    }
+
     @Test("an empty queue needs no request, and parked operations are named")
     func parked() async throws {
         let server = try await RuleScene.server()

@@ -4,13 +4,17 @@ import Foundation
 import Testing
 import Tideline
 import TidelineCore
+import TidelineServerCore
 import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct BrokenReferenceTests {
     /// A device inserts job `x` of customer `c`, which another device has deleted.
-    private func orphaned(pulls: Bool = false) async throws -> (FieldScene, TableOperationError) {
-        let scene = try await FieldScene()
+    private func orphaned(
+        pulls: Bool = false,
+        change: (inout TableDefinition) -> Void = { _ in }
+    ) async throws -> (FieldScene, TableOperationError) {
+        let scene = try await FieldScene(change: change)
         try await scene.fill()
         try await scene.other.client.syncTable(Field.Customer.self).delete(id: "c")
         try await scene.other.client.syncTable(Field.Customer.self)
@@ -94,6 +98,22 @@ import TidelineTestSupport
         #expect(customer?.name == (isGiven ? "New" : "Kiel-Ost"))
         let job = try await scene.other.client.table(Field.Job.self).read(id: "x")
         #expect(job?.title == "Pump")
+    }
+
+    @Test("a parent whose values neither side has kept is not restored without values")
+    func bare() async throws {
+        let (scene, error) = try await orphaned(pulls: true) { table in
+            if table.name == "Customer" { table.tombstones = .bare }
+        }
+        try await scene.pull(scene.device)
+        let refusal = await #expect(throws: SyncError.self) { try await error.restoreParent() }
+        #expect(refusal?.code == .notFound)
+        #expect(refusal?.message.contains("Use restoreParent(with:)") == true)
+        #expect(try await scene.device.context.operationErrors().map(\.itemID) == ["x"])
+        try await error.restoreParent(with: Field.Customer(name: "New"))
+        #expect(try await scene.device.push() == nil)
+        let customer = try await scene.other.client.table(Field.Customer.self).read(id: "c")
+        #expect(customer?.name == "New")
     }
 
     @Test("the parent is inserted with the values of the app")

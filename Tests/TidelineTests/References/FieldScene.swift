@@ -21,10 +21,13 @@ struct FieldScene {
         _ fates: [BatchTap.Fate] = [],
         store: any LocalStore = MemoryStore(),
         conflicts: ConflictPolicy = .fail,
-        limits: SyncLimits = SyncLimits()
+        limits: SyncLimits = SyncLimits(),
+        change: (inout TableDefinition) -> Void = { _ in }
     ) async throws {
+        var tables = try Field.tables()
+        for place in tables.indices { change(&tables[place]) }
         server = try await InProcessServer(
-            tables: Field.tables(),
+            tables: tables,
             environment: ServerEnvironment(
                 now: { 1_800_000_000_000_000 },
                 makeID: ServerEnvironment.live.makeID

@@ -60,18 +60,74 @@ import TidelineTestSupport
         var todo = ""
     }
 
+    private struct Demanding: SyncRecord {
+        static let references = [Reference(\Demanding.todo, to: Todo.self, onDelete: .setNull)]
+        static let rules: [Rule<Demanding>] = [.required(\.todo)]
+        var id = ""
+        var todo: String?
+    }
+
+    private struct Draft: SyncRecord {
+        static let isLocalOnly = true
+        static let references = [Reference(\Draft.next, to: Draft.self, onDelete: .setNull)]
+        var id = ""
+        var next: String?
+    }
+
+    private struct Sent: SyncRecord {
+        static let references = [Reference(\Sent.draft, to: Draft.self, onDelete: .none)]
+        var id = ""
+        var draft: String?
+    }
+
+    private struct Pinned: SyncRecord {
+        static let references = [Reference(\Pinned.todo, to: Todo.self)]
+        static let localColumns: [any PartialKeyPath<Pinned> & Sendable] = [\.todo]
+        var id = ""
+        var todo: String?
+    }
+
     @Test("a reference that no value can satisfy is rejected with the remedy")
     func wrongModels() throws {
         let remedies: [(any SyncRecord.Type, String)] = [
             (Counted.self, "Name a property of type String."),
             (Required.self, "Make the property optional"),
             (Twice.self, "Remove one from 'references'."),
+            (Demanding.self, "Remove the rule, or choose another 'onDelete'."),
+            (Sent.self, "Make this table 'isLocalOnly' as well"),
+            (Pinned.self, "Remove it from 'localColumns' or from 'references'."),
         ]
         for (type, remedy) in remedies {
             let error = #expect(throws: SyncError.self) { try RecordSchema.of(type) }
             #expect(error?.code == .invalidModel)
             #expect(error?.message.contains(remedy) == true)
         }
+    }
+
+    @Test("a table that stays on the device may refer to others")
+    func localTable() throws {
+        let drafts = try RecordSchema.of(Draft.self).table
+        #expect(drafts.references == [TableReference("next", to: "Draft", onDelete: .setNull)])
+    }
+
+    @Test("a store is not opened for tables whose references contradict each other")
+    func wrongTables() async throws {
+        let todos = TableSchema(name: "Todo", columns: [ColumnDefinition("text", .string)])
+        var jobs = TableSchema(name: "Job", columns: [ColumnDefinition("todo", .string)])
+        jobs.references = [TableReference("todo", to: "todo", onDelete: .setNull)]
+        var (required, local, column) = (jobs, todos, jobs)
+        required.columns[0].rules.isRequired = true
+        local.isLocalOnly = true
+        column.localColumns = ["todo"]
+        for tables in [[todos, required], [local, jobs], [todos, column]] {
+            let error = await #expect(throws: SyncError.self) {
+                _ = try await Device(ScriptedTransport(), tables: [], schemas: tables)
+            }
+            #expect(error?.code == .invalidModel)
+            #expect(error?.message.contains("references of table 'Job'") == true)
+        }
+        local.isLocalOnly = false
+        _ = try await Device(ScriptedTransport(), tables: [], schemas: [local, jobs])
     }
 
     @Test("the rows of a parent are found by an index of the store")

@@ -51,6 +51,10 @@ extension SyncError {
         SyncError(.invalidModel, "The columns of table '\(table)' cannot be used: \(fault)")
     }
 
+    static func references(of table: String, _ fault: String) -> SyncError {
+        SyncError(.invalidModel, "The references of table '\(table)' cannot be used: \(fault)")
+    }
+
     static func tableName(_ name: String, _ fault: String) -> SyncError {
         SyncError(
             .invalidModel,

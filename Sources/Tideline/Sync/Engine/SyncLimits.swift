@@ -85,6 +85,14 @@ public struct SyncLimits: Sendable, Hashable {
     /// if there are fewer than ``transactionRowsMax``.
     public var cascadeRowsMax = 10_000
 
+    /// The maximum number of operations of the queue that a dry run examines.
+    ///
+    /// The result has all of them in memory, with the values that would be sent.
+    public var dryRunRowsMax = 10_000
+
+    /// The maximum number of bytes of the request bodies in a dry run, and one batch more.
+    public var dryRunBytesMax = 16 << 20
+
     /// The minimum size of a batch that is compressed, for a server that accepts gzip.
     ///
     /// A smaller batch fits into one or two packets.
@@ -182,6 +190,7 @@ extension SyncLimits {
             \.parallelOperations,
             \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.selectedRowsMax,
             \.ownStatesMax, \.cascadeRowsMax, \.schemaBytesMax,
+            \.dryRunRowsMax, \.dryRunBytesMax,
         ]
     }
 

@@ -151,14 +151,12 @@ struct TableCatalog: Sendable {
 
     /// The tables of the app as a server should have them, without what stays on the device.
     var document: SchemaDocument {
-        let local = Set(schemas.values.filter(\.isLocalOnly).map { $0.name.lowercased() })
         let tables = schemas.values.filter { !$0.isLocalOnly && !$0.columns.isEmpty }
         return SchemaDocument(
             tables.map { schema in
                 SchemaDocument.Table(
                     ofModel: schema,
-                    enumerations: enumerations[schema.name] ?? [:],
-                    localTables: local
+                    enumerations: enumerations[schema.name] ?? [:]
                 )
             }
         )

@@ -156,6 +156,12 @@ struct PageApply {
         for id in ids { try release(.string(id), bits, &counts) }
     }
 
+    /// Removes rows that the server has deleted.
+    func remove(deleted ids: [String]) throws {
+        var (ids, counts) = (ids.map(Value.string), Counts())
+        try remove(&ids, &counts)
+    }
+
     private func store(_ rows: inout [Row], _ counts: inout Counts) throws {
         guard !rows.isEmpty else { return }
         try store.put(rows, in: table)
@@ -164,11 +170,13 @@ struct PageApply {
         rows.removeAll(keepingCapacity: true)
     }
 
+    /// Removes rows that the server has deleted, and the records on this device that follow them.
     private func remove(_ ids: inout [Value], _ counts: inout Counts) throws {
         guard !ids.isEmpty else { return }
         let removed = try store.delete(ids: ids, in: table)
         counts.removed += removed
         if removed > 0 { counts.isWritten = true }
+        try LocalChildren(queue: queue).follow(deletesOf: ids.compactMap(\.text), in: table)
         ids.removeAll(keepingCapacity: true)
     }
 
@@ -219,8 +227,8 @@ struct PageApply {
         if removal == .deleted || isTombstone && !stored.isLater(than: row) {
             // Another device sent the row again, and it was deleted since; or it was deleted after the restore.
             try queue.removeLost(table, id)
-            counts.removed += try store.delete(ids: [key], in: table)
-            return
+            var deleted = [key]
+            return try remove(&deleted, &counts)
         }
         var mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
         if !isTombstone { mask |= bit }

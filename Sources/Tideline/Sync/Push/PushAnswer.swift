@@ -54,6 +54,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var schema: String?
     /// The reference that the operation would break on the server.
     package var reference: BrokenReference?
+    /// Whether the row is deleted and the server has erased its values.
+    package var isBareTombstone = false
     /// Whether the request only revived a tombstone, without new values.
     package var isUndeleteOnly = false
     /// Whether the response shows a state that the server may have rolled back with the operation's group.

@@ -86,6 +86,10 @@ struct PushPreparation {
             if found.isEmpty { work.result.isAtEnd = true }
             work.hasMetGroup = false
             for entry in found {
+                if let last = slice.upTo, entry.id > last {
+                    work.result.isAtEnd = true
+                    break scan
+                }
                 let isClosed = ahead.contains(entry.id) || slice.closed.contains(entry.row)
                 if !isClosed, let operation = try current(entry, work),
                     try take(operation, isFirst: false, &work) == .full

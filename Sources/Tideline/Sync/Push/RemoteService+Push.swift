@@ -101,6 +101,13 @@ extension RemoteService {
     ) async throws -> PushAnswer {
         let (table, id) = (operation.table, operation.itemID)
         if dialect == .classic || look == .gone { return try await row(id, among: table, schema) }
+        return try await row(id, in: table, schema)
+    }
+
+    /// Reads a row, deleted or not.
+    ///
+    /// Only a Tideline server shows a deleted row to clients of both generations.
+    func row(_ id: String, in table: String, _ schema: TableSchema?) async throws -> PushAnswer {
         let answer = try await send { _ in
             let url = try endpoint.url(table, id: id, query: "?__includedeleted=true")
             return Request(method: "GET", url: url)
@@ -194,6 +201,7 @@ extension TransportResponse {
         answer.schema = headers[SharedSchema.field]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
         answer.isResolved = headers["Tideline-Conflict"] != nil
+        answer.isBareTombstone = headers["Tideline-Tombstone"] == "bare"
         return answer
     }
 

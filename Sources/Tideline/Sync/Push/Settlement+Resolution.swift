@@ -41,6 +41,7 @@ extension Settlement {
         try queue.store.delete(ids: [.string(id)], in: table)
         guard case .row = view.server else {
             try drop(view)
+            try LocalChildren(queue: queue).follow(deletesOf: [id], in: table)
             return .completed
         }
         var operation = view.operation

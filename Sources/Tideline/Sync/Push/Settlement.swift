@@ -281,7 +281,9 @@ struct Settlement {
         case .row(let row):
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
             try queue.confirmHolders(of: row, table)
-        case .deleted: try store.delete(ids: [.string(id)], in: table)
+        case .deleted:
+            try store.delete(ids: [.string(id)], in: table)
+            try LocalChildren(queue: queue).follow(deletesOf: [id], in: table)
         }
     }
 

@@ -137,6 +137,13 @@ struct QueueReader {
         return try operations(query)
     }
 
+    /// Returns the first operations after `place`, parked ones as well, in order.
+    func allOperations(after place: Int64, limit: Int) throws -> [QueuedOperation] {
+        var query = byID(.greater("id", .integer(place)))
+        query.limit = limit
+        return try operations(query)
+    }
+
     /// Returns the rows of the parked operations that cannot be decoded.
     func unreadableRows() throws -> Set<RowKey> {
         var rows: Set<RowKey> = []

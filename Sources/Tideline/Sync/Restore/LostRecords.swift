@@ -353,6 +353,9 @@ extension QueueTransaction {
         guard case .row(let row) = record.server, let stored = try held.inner.row(id: id, in: table)
         else {
             try store.delete(ids: [id], in: table)
+            if case .deleted = record.server {
+                try LocalChildren(queue: self).follow(deletesOf: [record.itemID], in: table)
+            }
             return
         }
         var server = JSONRowReader.withoutDeleted(row)

@@ -163,6 +163,7 @@ private struct VerifySteps: Sendable {
     /// Compares the rows of a range, and repairs the differences.
     func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
         let rows = try await fetch(range, &result)
+        let deleted = try await deletedRows(range, without: rows, &result)
         let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
         let found = try await engine.transaction { [table, bit, repair] queue in
             let local = try VerifiedRows(queue.reader, table, bit: bit, range)
@@ -202,6 +203,7 @@ private struct VerifySteps: Sendable {
             }
             let page = try PageApply(queue: queue, table: table, hold: hold)
             try page.replace(wrong + proven)
+            try page.remove(deleted: leaving.filter { deleted.contains(ItemKey($0)) })
             try page.release(leaving, bits: bit ?? -1)
             found.repaired = wrong.count + leaving.count
             return found
@@ -229,9 +231,48 @@ private struct VerifySteps: Sendable {
         }
     }
 
+    /// Returns the rows of a range that the server has deleted, among those of the device that it does not return.
+    ///
+    /// The server is asked only if records on this device would be deleted with them.
+    private func deletedRows(
+        _ range: IDRange,
+        without rows: [Row],
+        _ result: inout VerifyResult
+    ) async throws -> Set<ItemKey> {
+        guard repair, !engine.catalog.references.localChildren(of: table).isEmpty else { return [] }
+        let known = Set(rows.map { ItemKey($0.id) })
+        let surplus = try await engine.read { [table, bit] reader in
+            let local = try VerifiedRows(reader, table, bit: bit, range)
+            return local.rows.map(\.id).filter { id in
+                !known.contains(ItemKey(id)) && !local.pending.contains(ItemKey(id))
+            }
+        }
+        var deleted: Set<ItemKey> = []
+        for start in stride(from: 0, to: surplus.count, by: Self.idsAtOnce) {
+            let part = surplus[start..<min(surplus.count, start + Self.idsAtOnce)]
+            var query = TableQuery(filter: .isIn(SystemColumn.id, part.map(Value.string)))
+            query.includesDeleted = true
+            for row in try await fetch(query, &result) where row[SystemColumn.deleted] == true {
+                deleted.insert(ItemKey(row.id))
+            }
+        }
+        return deleted
+    }
+
+    private static let idsAtOnce = 50
+
     private func fetch(_ range: IDRange, _ result: inout VerifyResult) async throws -> [Row] {
         var query = TableQuery(filter: filter)
         if let bounds = range.filter { query.filter = filter.map { $0 && bounds } ?? bounds }
+        return try await fetch(query, &result)
+    }
+
+    /// Returns all rows of a query from the server.
+    private func fetch(
+        _ query: TableQuery,
+        _ result: inout VerifyResult
+    ) async throws -> [Row] {
+        var query = query
         query.order = [SortKey(column: SystemColumn.id)]
         let schema = engine.catalog.schema(table)
         var url = try remote.endpoint.url(table, query: "?" + query.wireText(schema, .datasync))

@@ -21,6 +21,8 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private let metrics: StoreMetrics
     /// The session of the inline mode, which runs on the caller's thread.
     private let inlineSession: Mutex<Session?>
+    /// The uptime at which the work on the caller's thread includes pending cascades that failed.
+    private let inlineCascadesDue = Mutex(UInt64.max)
     /// Returns the references between the tables; nil until the tables are prepared.
     private let graph = Mutex<GraphSource?>(nil)
     private let cascadeFailures = Mutex(CascadeFailures())
@@ -112,7 +114,10 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             var large = Large()
             perform([work], &large, session)
             while !large.isEmpty { perform([], &large, session) }
-            if session.takeNewCascades() { finishCascades(session) }
+            let due = inlineCascadesDue.withLock { $0 }
+            if session.takeNewCascades() || Session.uptime(after: .zero) >= due {
+                finishCascades(session)
+            }
             return true
         }
     }
@@ -181,8 +186,11 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         }
     }
 
+    /// Runs steps until the cascades are finished, or have to wait after a failure.
     private func finishCascades(_ session: Session) {
-        while continueCascades(session) == 0 {}
+        var due: UInt64 = 0
+        while due == 0 { due = continueCascades(session) }
+        inlineCascadesDue.withLock { $0 = due }
     }
 
     private func purge(_ step: PurgeStep, _ session: Session) -> PurgeSchedule.Removed {

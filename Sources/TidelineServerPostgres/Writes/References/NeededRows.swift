@@ -25,6 +25,8 @@ struct NeededRows {
     private(set) var names: Set<LedgerKey> = []
     /// The rows that may be deleted and that other rows may refer to, by table.
     private(set) var deleted: [String: Set<String>] = [:]
+    /// The rows that the references of the writes name, by table.
+    private(set) var named: [(table: PostgresTable, ids: [String])] = []
     /// The references of the writes; nil if they have none.
     private(set) var graph: ReferenceGraph?
 
@@ -69,6 +71,9 @@ struct NeededRows {
             let own = ids[table.clock] ?? []
             let all = own.union(shared[table.clock] ?? [])
             return Part(table: table, ids: all.sorted(), isShared: own.isEmpty)
+        }
+        named = parts.compactMap { part in
+            shared[part.table.clock].map { (part.table, $0.sorted()) }
         }
         self.followers = followers.values.filter { tables[$0.clock] == nil }
             .sorted { $0.clock < $1.clock }

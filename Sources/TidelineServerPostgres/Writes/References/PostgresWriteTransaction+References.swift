@@ -76,28 +76,28 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         return edge.child.name != edge.parent.name || parent != id
     }
 
-    mutating func restriction(
-        on id: String,
-        in graph: ReferenceGraph,
-        of table: Table
-    ) throws -> ReferenceEdge? {
-        // The queries find only what was sent, and what a group has sent cannot be undone without a savepoint.
-        if !state.isEmpty {
-            guard isApart else { throw NeedsSavepoints() }
-            try flush(inOrder: true)
-        }
+    var restrictRowsMax: Int { limits.restrictRows }
+
+    mutating func beginLargeDelete() throws {
+        // The queries find only what was sent, and what a group has sent cannot be undone without a savepoint. Neither
+        // can a query that took too long.
+        guard isApart else { throw NeedsSavepoints() }
+        try flush(inOrder: true)
         try lockNewParents()
-        let edges = graph.closure(of: table.name)
-        return try edges.first { edge in
-            guard edge.rule == .restrict else { return false }
-            let statement = ReferenceStatements.findRestricted(
-                by: edge,
-                through: edges,
-                from: table.name,
-                id
-            )
-            return try connection.run(statement).count > 0
+    }
+
+    mutating func restriction(
+        on delete: LargeDelete,
+        by edge: ReferenceEdge
+    ) throws -> LargeDelete.Restriction {
+        let found: PostgresResult
+        do {
+            found = try connection.run(ReferenceStatements.findRestricted(by: edge, on: delete))
+        } catch let error as PostgresError where error.isCanceled {
+            throw SlowRestriction(refusal: .cascadeTooSlow(edge))
         }
+        guard found.count > 0 else { return .none }
+        return found.integer(0, 0) == 0 ? .isTooLarge : .isReferenced
     }
 
     // MARK: - Locks
@@ -145,9 +145,9 @@ extension PostgresWriteTransaction: ReferenceTransaction {
     /// insert rows that refer to the rest of them, before it sees that the cascade is pending. Taken before the table
     /// clocks, if possible.
     private mutating func lockNewParents() throws {
-        guard !holdsNewParents else { return }
+        guard !state.holdsNewParents else { return }
         try connection.run(ReferenceStatements.lockNewParents)
-        holdsNewParents = true
+        state.holdsNewParents = true
     }
 
     /// Locks and reads the rows that refer to some rows and are not deleted.
@@ -255,13 +255,66 @@ extension PostgresWriteTransaction: ReferenceTransaction {
 
     // MARK: - Pending cascades
 
-    mutating func hasPending() throws -> Bool {
-        if !state.cascades.isEmpty { return true }
-        if let known = state.hasPending { return known }
-        let found = try connection.run(ReferenceStatements.hasPending)
-        state.hasPending = found.boolean(0, 0)
-        return found.boolean(0, 0)
+    mutating func pendingTables(in graph: ReferenceGraph) throws -> Set<String> {
+        let known: Set<String>
+        if let tables = state.pendingTables {
+            known = tables
+        } else {
+            known = Self.pendingTables(
+                try connection.run(ReferenceStatements.pendingTables(graph.cascadeParents))
+            )
+            state.pendingTables = known
+        }
+        return state.cascades.isEmpty
+            ? known : known.union(state.cascades.map { $0.table.lowercased() })
     }
+
+    static func pendingTables(_ result: PostgresResult) -> Set<String> {
+        Set((0..<result.count).map { result.text($0, 0) })
+    }
+
+    /// Locks and reads the ancestors of named rows that a pending cascade may reach, one statement for each level.
+    ///
+    /// Otherwise each row would need statements of its own.
+    mutating func readAncestors(
+        of named: [(table: PostgresTable, ids: [String])],
+        in graph: ReferenceGraph
+    ) throws {
+        let pending = try pendingTables(in: graph)
+        var level = named.filter { graph.mayCascade(from: pending, to: $0.table.name) }
+        for _ in 0..<Self.levelsMax where !level.isEmpty {
+            var next: [String: (table: PostgresTable, ids: Set<String>)] = [:]
+            for (table, ids) in level {
+                for edge in graph.parents(of: table.name) where edge.rule == .cascade {
+                    guard
+                        pending.contains(edge.parent.name.lowercased())
+                            || graph.mayCascade(from: pending, to: edge.parent.name)
+                    else { continue }
+                    let parent = derived(edge.parent)
+                    for id in ids {
+                        let key = RowKey(table: table.clock, id: id)
+                        guard let image = state.rows[key]?.planned, !image.isDeleted,
+                            let parentID = edge.parentID(of: image),
+                            state.rows[RowKey(table: parent.clock, id: parentID)] == nil
+                        else { continue }
+                        next[parent.clock, default: (parent, [])].ids.insert(parentID)
+                    }
+                }
+            }
+            level = next.sorted { $0.key < $1.key }.map { ($0.value.table, $0.value.ids.sorted()) }
+            guard !level.isEmpty else { return }
+            let results = try connection.pipeline(
+                level.map { WriteStatements.share($0.ids, of: $0.table) }
+                    + level.map { WriteStatements.read($0.ids, of: $0.table) }
+            )
+            for (place, part) in level.enumerated() {
+                try take(results[level.count + place], part.ids, part.table)
+            }
+        }
+    }
+
+    /// The number of levels above a named row that are read together; rows above them are read one by one.
+    private static var levelsMax: Int { 16 }
 
     mutating func put(_ pending: PendingCascade) {
         state.cascades.append(pending)
@@ -345,3 +398,8 @@ extension PostgresWriteTransaction: ReferenceTransaction {
 
 /// The error of a transaction that has to be repeated with a savepoint for each group.
 struct NeedsSavepoints: Error {}
+
+/// The error of a group whose check for `restrict` took longer than a statement may take.
+struct SlowRestriction: Error {
+    let refusal: ServerError
+}

@@ -17,7 +17,16 @@ enum ReferenceStatements {
         "SELECT pg_advisory_xact_lock_shared(6072326743)"
     ).kept
 
-    static let hasPending = PostgresStatement("SELECT EXISTS (SELECT FROM tideline.cascades)").kept
+    /// Returns the tables with pending cascades, of some tables in lower case.
+    static func pendingTables(_ names: [String]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT n."name" FROM unnest($1::text[]) AS n("name")
+            WHERE EXISTS (SELECT FROM tideline.cascades AS c WHERE c."table" = n."name")
+            """,
+            [.array(names.map { .text($0) })]
+        ).kept
+    }
 
     static func readCascades(_ step: CascadeStep) -> PostgresStatement {
         PostgresStatement(
@@ -132,13 +141,12 @@ enum ReferenceStatements {
     }
 
     /// Returns the query that finds a row which prevents the delete of a row through other rows.
-    static func findRestricted(
-        by edge: ReferenceEdge,
-        through edges: [ReferenceEdge],
-        from table: String,
-        _ id: String
-    ) -> PostgresStatement {
-        var names = [table]
+    ///
+    /// It reads a number of rows at most, and returns 1 if there is such a row, and 0 if more rows are left.
+    static func findRestricted(by edge: ReferenceEdge, on delete: LargeDelete) -> PostgresStatement
+    {
+        let edges = delete.edges
+        var names = [delete.table]
         for edge in edges where !names.contains(edge.child.name) { names.append(edge.child.name) }
         func number(_ table: String) -> Int { names.firstIndex(of: table) ?? -1 }
         func join(_ edge: ReferenceEdge) -> String {
@@ -168,13 +176,16 @@ enum ReferenceStatements {
             """
             WITH RECURSIVE gone("table", "id") AS (
                 SELECT 0, $1::text COLLATE "C" \(recursion)
-            )
-            SELECT 1 FROM gone AS g CROSS JOIN LATERAL (
+            ),
+            checked AS MATERIALIZED (SELECT g."table", g."id" FROM gone AS g LIMIT $2)
+            (SELECT 1 FROM checked AS g CROSS JOIN LATERAL (
                 SELECT c."id" \(join(edge)) LIMIT 2
             ) AS x
-            WHERE \(isOwn ? "x.\"id\" <> g.\"id\"" : "TRUE") LIMIT 1
+            WHERE \(isOwn ? "x.\"id\" <> g.\"id\"" : "TRUE") LIMIT 1)
+            UNION ALL (SELECT 0 WHERE (SELECT count(*) FROM checked) >= $2)
+            LIMIT 1
             """,
-            values: [.text(id)]
+            [.value(.text(delete.id)), .value(.integer(Int64(delete.rowsMax) + 2))]
         )
     }
 }

@@ -17,6 +17,8 @@ public import TidelineCore
 /// ```
 public struct DryRun: Sendable, Hashable {
     /// The operations of the account that is signed in, in the order of the queue.
+    ///
+    /// If ``isComplete`` is false, these are the first ones.
     public var operations: [Operation]
     /// The number of batches that were sent.
     ///
@@ -25,19 +27,25 @@ public struct DryRun: Sendable, Hashable {
     /// has the outcome ``Outcome/waits``. A rule `unique` may be reported as broken by a value that an earlier batch
     /// frees.
     public var batches: Int
+    /// Whether the whole queue was examined.
+    ///
+    /// It is false if the queue has more than ``SyncLimits/dryRunRowsMax`` operations, or if their requests have more
+    /// than ``SyncLimits/dryRunBytesMax`` bytes.
+    public var isComplete: Bool
 
-    /// Whether the server would accept all operations that could be sent at once.
+    /// Whether the server would accept all operations that could be sent at once; false if the result is not complete.
     ///
     /// An operation that waits for another one (``Outcome/waits``) is not counted, because the same push sends it
     /// afterward.
     public var isAccepted: Bool {
-        operations.allSatisfy { $0.outcome == .accepted || $0.outcome == .waits }
+        isComplete && operations.allSatisfy { $0.outcome == .accepted || $0.outcome == .waits }
     }
 
     /// Creates a result, for an app's tests.
-    public init(operations: [Operation] = [], batches: Int = 0) {
+    public init(operations: [Operation] = [], batches: Int = 0, isComplete: Bool = true) {
         self.operations = operations
         self.batches = batches
+        self.isComplete = isComplete
     }
 }
 
@@ -123,6 +131,9 @@ extension SyncContext {
     ///
     /// The result describes the moment of the dry run. Operations of one row wait for each other, so only the
     /// first one is checked. An operation also waits for the insert of its parent in an earlier batch.
+    ///
+    /// The queue is read in parts, each of which blocks local changes only briefly. The limits are
+    /// ``SyncLimits/dryRunRowsMax`` and ``SyncLimits/dryRunBytesMax``; see ``DryRun/isComplete``.
     ///
     /// ```swift
     /// let run = try await client.syncContext.dryRun()

@@ -29,48 +29,84 @@ struct DryRunRunner {
 
     /// - Returns: The result; nil if the server rejected the times of the requests, unless this is the last attempt.
     private func runOnce(isLast: Bool) async throws -> DryRun? {
-        let plan = try await plan()
-        var outcomes: [Int64: DryRun.Outcome] = [:]
+        let limits = engine.limits
+        var run = DryRun()
+        var scan = Scan(blocked: try await engine.read { try $0.unreadableRows() })
         var earlier = EarlierBatches(catalog: engine.catalog)
-        let service = try plan.batches.isEmpty ? nil : engine.remote.get()
-        for batch in plan.batches {
+        while !scan.isAtEnd {
             try Task.checkCancellation()
-            guard let service else { break }
-            let answers = try await service.dryRun(batch, engine.catalog)
-            if !isLast, answers.contains(where: \.rejectsTime) { return nil }
-            let found = earlier.outcomes(of: batch, answers)
-            for (operation, outcome) in zip(batch, found) {
-                outcomes[operation.id] = outcome
-                if outcome == .accepted { earlier.add(operation) }
+            let left = limits.dryRunRowsMax - run.operations.count
+            let isFull = left <= 0 || scan.bytes >= limits.dryRunBytesMax
+            let part = try await nextPart(&scan, atMost: isFull ? 1 : left)
+            guard !isFull else {
+                run.isComplete = part.isEmpty
+                break
             }
+            if !part.batch.isEmpty {
+                let answers = try await engine.remote.get().dryRun(part.batch, engine.catalog)
+                if !isLast, answers.contains(where: \.rejectsTime) { return nil }
+                run.batches += 1
+                let found = earlier.outcomes(of: part.batch, answers)
+                for (operation, outcome) in zip(part.batch, found) {
+                    scan.add(operation, outcome, engine.catalog.schema(operation.table))
+                    if outcome == .accepted { earlier.add(operation) }
+                }
+            }
+            run.operations += part.entries.map { scan.result(of: $0, in: part) }
         }
-        let sent = Dictionary(
-            plan.batches.joined().map { ($0.id, $0) },
-            uniquingKeysWith: { first, _ in first }
-        )
-        let operations = plan.queue.map { operation in
-            let schema = engine.catalog.schema(operation.table)
-            return DryRun.Operation(
-                pending: operation.pending,
-                values: sent[operation.id].flatMap {
-                    OperationRequest.payload($0, schema: schema)
-                },
-                outcome: outcomes[operation.id] ?? plan.outcomeUnsent(operation)
-            )
-        }
-        return DryRun(operations: operations, batches: plan.batches.count)
+        return run
     }
 
-    /// The requests of a push, and the operations that it does not send.
-    private struct Plan: Sendable {
+    /// The state of a dry run between two parts of the queue.
+    private struct Scan {
+        /// The position in the queue after which the next part begins.
+        var after = QueueReader.start
+        var isAtEnd = false
+        /// The rows with an operation that cannot be decoded.
+        let blocked: Set<RowKey>
+        /// The rows with operations of earlier parts, on whose outcome later operations depend.
+        var closed: Set<RowKey> = []
+        /// The bytes of the bodies so far.
+        var bytes = 0
+        /// The outcomes and values of operations that were sent, until their place in the queue is reached: the
+        /// operations of a transaction are sent together.
+        private var sent: [Int64: (outcome: DryRun.Outcome, values: Row?)] = [:]
+
+        init(blocked: Set<RowKey>) { self.blocked = blocked }
+
+        mutating func add(
+            _ operation: QueuedOperation,
+            _ outcome: DryRun.Outcome,
+            _ schema: TableSchema?
+        ) {
+            sent[operation.id] = (outcome, OperationRequest.payload(operation, schema: schema))
+        }
+
+        mutating func result(of operation: QueuedOperation, in part: Part) -> DryRun.Operation {
+            let known = sent.removeValue(forKey: operation.id)
+            return DryRun.Operation(
+                pending: operation.pending,
+                values: known?.values,
+                outcome: known?.outcome ?? part.outcomeUnsent(operation)
+            )
+        }
+    }
+
+    /// A part of the queue, with the requests that a push would send for it.
+    private struct Part: Sendable {
         /// The operations of the account, in order.
-        var queue: [QueuedOperation]
-        /// The frozen operations of each batch.
-        var batches: [[QueuedOperation]]
+        var entries: [QueuedOperation] = []
+        /// The frozen operations, which may include others of their groups.
+        var batch: [QueuedOperation] = []
         /// Operations that change nothing and are completed without a request.
-        var unchanged: Set<Int64>
+        var unchanged: Set<Int64> = []
         /// Operations that cannot be sent.
-        var unsendable: Set<Int64>
+        var unsendable: Set<Int64> = []
+        /// The position of the last operation.
+        var after = QueueReader.start
+        var isAtEnd = false
+        /// Whether the queue has no further operation, of any account.
+        var isEmpty = false
 
         func outcomeUnsent(_ operation: QueuedOperation) -> DryRun.Outcome {
             if unchanged.contains(operation.id) { return .accepted }
@@ -79,62 +115,72 @@ struct DryRunRunner {
         }
     }
 
-    /// Carries a plan out of a transaction that is rolled back.
+    /// Carries a part out of a transaction that is rolled back.
     private struct RolledBack: Error {
-        let plan: Plan
+        let part: Part
     }
 
-    /// Freezes all operations as a push does, in a transaction that is rolled back.
-    private func plan() async throws -> Plan {
-        let (environment, limits) = (engine.environment, engine.limits)
-        var timed = environment
+    /// Freezes the operations of the next part as a push does, in a transaction that is rolled back.
+    private func nextPart(_ scan: inout Scan, atMost countMax: Int) async throws -> Part {
+        var timed = engine.environment
         if let clock = try? engine.remote.get().clock {
-            timed.now = { clock.time(at: environment.now()) }
+            timed.now = { [now = engine.environment.now] in clock.time(at: now()) }
         }
+        var slice = PushSlice(
+            after: scan.after,
+            rows: min(Self.batchRowsMax, engine.limits.batchRowsMax),
+            bytes: engine.limits.batchBytesMax
+        )
+        (slice.closed, slice.blocked) = (scan.closed, scan.blocked)
+        let count = min(slice.rows, countMax)
+        var part = Part(isAtEnd: true, isEmpty: true)
         do {
-            try await engine.transaction { [timed] queue in
-                throw RolledBack(plan: try Self.plan(queue, timed, limits))
+            try await engine.transaction { [timed, slice] queue in
+                throw RolledBack(part: try Self.part(queue, timed, slice, atMost: count))
             }
         } catch let error as SyncError {
             guard let rolledBack = error.cause as? RolledBack else { throw error }
-            return rolledBack.plan
+            part = rolledBack.part
         }
-        return Plan(queue: [], batches: [], unchanged: [], unsendable: [])
+        scan.after = part.after
+        scan.isAtEnd = part.isAtEnd
+        scan.bytes += part.batch.reduce(0) { $0 + ($1.frozen?.body?.utf8.count ?? 0) }
+        scan.closed.formUnion(part.batch.map(\.row))
+        // They are in the queue again, and later operations of their rows would be based on another state.
+        for entry in part.entries
+        where part.unchanged.contains(entry.id) || part.unsendable.contains(entry.id) {
+            scan.closed.insert(entry.row)
+        }
+        return part
     }
 
-    private static func plan(
+    private static func part(
         _ queue: QueueTransaction,
         _ environment: SyncEnvironment,
-        _ limits: SyncLimits
-    ) throws -> Plan {
-        let operations = try queue.reader.operations().filter { operation in
-            queue.account.owns(operation)
-        }
-        var plan = Plan(queue: operations, batches: [], unchanged: [], unsendable: [])
+        _ slice: PushSlice,
+        atMost countMax: Int
+    ) throws -> Part {
+        let after = slice.after ?? QueueReader.start
+        let entries = try queue.reader.allOperations(after: after, limit: countMax)
+        guard let last = entries.last else { return Part(isAtEnd: true, isEmpty: true) }
+        var slice = slice
+        slice.upTo = last.id
         let preparation = PushPreparation(queue: queue, environment: environment)
-        var slice = PushSlice(
-            after: QueueReader.start,
-            rows: min(batchRowsMax, limits.batchRowsMax),
-            bytes: limits.batchBytesMax
+        let prepared = try preparation.prepare(slice) {}
+        // A slice that is full ends before the last entry.
+        let end = prepared.isAtEnd || prepared.after == after ? last.id : prepared.after
+        let own = entries.filter { $0.id <= end && queue.account.owns($0) }
+        let left = Set(
+            try queue.reader.allOperations(after: after, limit: countMax).map(\.id)
         )
-        slice.blocked = try queue.reader.unreadableRows()
-        while true {
-            let prepared = try preparation.prepare(slice) {}
-            let isLast = prepared.isAtEnd || prepared.after == slice.after
-            plan.unsendable.formUnion((prepared.unsendable + prepared.stopped).map(\.id))
-            if !prepared.operations.isEmpty {
-                plan.batches.append(prepared.operations)
-                // The operations that follow in these rows depend on the outcome.
-                slice.closed.formUnion(prepared.operations.map(\.row))
-            } else if isLast {
-                break
-            }
-            if prepared.isAtEnd { break }
-            slice.after = prepared.after
-        }
-        let left = Set(try queue.reader.operations().map(\.id))
-        plan.unchanged = Set(operations.map(\.id)).subtracting(left)
-        return plan
+        return Part(
+            entries: own,
+            batch: prepared.operations,
+            unchanged: Set(own.map(\.id)).subtracting(left),
+            unsendable: Set((prepared.unsendable + prepared.stopped).map(\.id)),
+            after: end,
+            isAtEnd: end == last.id && entries.count < countMax
+        )
     }
 }
 

@@ -8,6 +8,8 @@ package struct PushSlice: Sendable, Hashable {
     package var first: [Int64] = []
     /// The position in the queue after which the other operations are taken; nil if there are no others.
     package var after: Int64?
+    /// The last operation in the queue that is taken, by its id, except for others of its group; nil for all.
+    package var upTo: Int64?
     /// The maximum number of operations.
     package var rows: Int
     /// The maximum number of bytes of their bodies, if there is more than one.

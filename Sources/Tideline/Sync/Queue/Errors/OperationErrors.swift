@@ -281,7 +281,13 @@ extension QueueTransaction {
             try store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
             try confirmHolders(of: row, operation.table)
             try removeUnheld(operation.itemID, operation.table)
-        default:
+        case .deleted:
+            try store.delete(ids: [.string(operation.itemID)], in: operation.table)
+            try LocalChildren(queue: self).follow(
+                deletesOf: [operation.itemID],
+                in: operation.table
+            )
+        case nil:
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
         }
     }
@@ -293,6 +299,12 @@ extension QueueTransaction {
         guard let server = operation.basis.lastKnown, server.row != nil else {
             try removeFollowing(operation)
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
+            if operation.basis.lastKnown != nil {
+                try LocalChildren(queue: self).follow(
+                    deletesOf: [operation.itemID],
+                    in: operation.table
+                )
+            }
             return
         }
         try Settlement(queue: self)
