@@ -142,12 +142,27 @@ extension OperationErrors {
         if try await restoreUpdated(RowKey(table, id), with: given) {
             return try await retry(error)
         }
-        let stored = try await engine.read { try $0.store.row(id: .string(id), in: table) }
+        let (stored, isPending) = try await engine.read {
+            (
+                try $0.store.row(id: .string(id), in: table),
+                try !$0.operations(table, id).isEmpty
+            )
+        }
         var values = given ?? stored
-        if values == nil {
-            let row = try await kept(RowKey(table, id), schema)
-            if row[SystemColumn.deleted] != true { return try await retry(error) }
-            values = row
+        let isKnown = stored?.isFromServer == true && !isPending
+        // The server may have a known parent again. An insert would forget its state, without which a later delete of
+        // the parent would not be sent.
+        if values == nil || isKnown {
+            let answer = try await serverRow(RowKey(table, id), schema)
+            let row = answer.item
+            if answer.status == 200, let row, row[SystemColumn.deleted] != true {
+                return try await retry(error)
+            }
+            // A tombstone without values would restore an empty row for all devices.
+            if values == nil, answer.status == 200, !answer.isBareTombstone { values = row }
+            guard values != nil, [200, 404, 410].contains(answer.status) else {
+                throw SyncError.noParentKept(RowKey(table, id), status: answer.status)
+            }
         }
         var parent = RowMerge.payload(values ?? Row())
         parent[SystemColumn.id] = .string(id)
@@ -155,8 +170,10 @@ extension OperationErrors {
         try await resolve(error) { queue, operation in
             let operations = try queue.reader.operations(table, id)
             try queue.checkAccount(operations)
-            // An operation in the queue creates or changes it already.
-            if operations.isEmpty || operations.last?.kind == .delete {
+            let current = try queue.store.row(id: .string(id), in: table)
+            // An operation in the queue, or a pull in the meantime, has restored or changed it already.
+            let isMissing = operations.isEmpty && current?.version == stored?.version
+            if isMissing || operations.last?.kind == .delete {
                 try queue.store.delete(ids: [.string(id)], in: table)
                 _ = try LocalChanges(queue: queue, table: table).insert(new)
             }
@@ -178,17 +195,13 @@ extension OperationErrors {
         return true
     }
 
-    /// Returns a row as the server has it, deleted or not.
-    private func kept(_ key: RowKey, _ schema: TableSchema) async throws -> Row {
-        let answer: PushAnswer
+    /// Reads a row of the server, deleted or not.
+    private func serverRow(_ key: RowKey, _ schema: TableSchema) async throws -> PushAnswer {
         do {
-            answer = try await engine.remote.get().row(key.itemID, in: key.table, schema)
+            return try await engine.remote.get().row(key.itemID, in: key.table, schema)
         } catch let error as TransportError {
             throw SyncError.offline(error)
         }
-        // A tombstone without values would restore an empty row for all devices.
-        if let row = answer.item, answer.status == 200, !answer.isBareTombstone { return row }
-        throw SyncError.noParentKept(key, status: answer.status)
     }
 }
 

@@ -116,6 +116,30 @@ import TidelineTestSupport
         #expect(customer?.name == "New")
     }
 
+    @Test(
+        "a parent that the server has again is not inserted again, and a later delete of it is sent",
+        arguments: [false, true]
+    )
+    func restoredElsewhere(pulls: Bool) async throws {
+        let (scene, error) = try await orphaned()
+        try await scene.other.client.syncTable(Field.Customer.self)
+            .insert(Field.Customer(id: "c", name: "Flensburg"))
+        #expect(try await scene.other.push() == nil)
+        if pulls { try await scene.pull(scene.device) }
+        try await error.restoreParent()
+        #expect(try await scene.device.context.pendingOperations().map(\.itemID) == ["x"])
+        try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
+        _ = try await scene.device.push()
+        for error in try await scene.device.context.operationErrors() {
+            // Without the pull, the delete meets the state that the device has not seen.
+            #expect(!pulls && error.kind == .delete)
+            try await error.retry()
+        }
+        #expect(try await scene.device.push() == nil)
+        let customers = try await scene.other.client.table(Field.Customer.self).read()
+        #expect(customers.map(\.id) == ["d"])
+    }
+
     @Test("the parent is inserted with the values of the app")
     func restoredWith() async throws {
         let (scene, error) = try await orphaned()

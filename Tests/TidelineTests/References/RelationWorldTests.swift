@@ -7,12 +7,15 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct RelationWorldTests {
+    /// The seeds that broke a guarantee once.
+    private static let found: [UInt64] = [6797, 15194, 20600, 27122, 27677]
+
     /// The seeds of a run: those from `TIDELINE_SEED` on, `TIDELINE_SEEDS` of them, or a few.
     private static var seeds: [UInt64] {
         let environment = ProcessInfo.processInfo.environment
         let first = environment["TIDELINE_SEED"].flatMap(UInt64.init)
         let count = environment["TIDELINE_SEEDS"].flatMap(UInt64.init)
-        if first == nil, count == nil { return Array(1...60) }
+        if first == nil, count == nil { return found + Array(1...60) }
         return Array((first ?? 1)..<((first ?? 1) + (count ?? 1)))
     }
 

@@ -130,6 +130,20 @@ import TidelineCore
         #expect(result.sendsWholeRow == isWhole)
     }
 
+    /// A row that was deleted and inserted again is sent as a whole, even if it has its old values: the server may have
+    /// deleted it.
+    @Test func aReplacedRowBehindAnUpdateIsSentAsAWhole() {
+        var update = operation(.update, id: 4, .parked)
+        update.edit = ["text": "edited", "rank": 3]
+        var replaced = operation(.update, id: 9, .pending)
+        replaced.sendsWholeRow = true
+        replaced.edit = ["text": "new"]
+        let merged = QueueRules.merge(rejected: update, behind: replaced)
+        #expect(merged?.kind == .update)
+        #expect(merged?.sendsWholeRow == true)
+        #expect(merged?.edit == ["text": "new"])
+    }
+
     /// An insert that may be on the server is deleted there, whatever happened to it on the device.
     @Test func aDeleteAfterAnUnknownInsertIsKept() {
         for state in [QueuedOperation.State.pending, .parked] {

@@ -74,7 +74,7 @@ package enum QueueRules {
         var edit: Row?
         if let change = later.edit {
             result.seal(rejected.frozen?.sentRow)
-            edit = rejected.kind == .delete ? Row() : result.edit ?? Row()
+            edit = rejected.kind == .delete || later.replacesRow ? Row() : result.edit ?? Row()
             for (name, value) in change { edit?[name] = value }
         }
         result.thaw()
@@ -88,6 +88,10 @@ package enum QueueRules {
         case (_, .delete):
             result.kind = .delete
             result.edit = nil
+        case (.update, .update):
+            // A row that was deleted and inserted again is sent even if it did not change, because the server may have
+            // deleted it.
+            if later.replacesRow { result.sendsWholeRow = true }
         default:
             break
         }

@@ -344,12 +344,10 @@ private final class RelationRun {
                 // Restored parents could go on forever.
                 try await resolve(device, onlyDiscards: round >= Self.roundsMax / 2)
             }
-            var pending = 0
-            for device in devices {
-                pending += try await device.context.pendingOperationCount
-                pending += try await device.context.lostRowCount
-            }
-            guard pending == 0 else { continue }
+            guard try await pendingCount() == 0 else { continue }
+            for device in devices { try await pullAtEnd(device) }
+            // A pull may be the first to find the rows that a restored server has lost, or send them again.
+            guard try await pendingCount() == 0 else { continue }
             for device in devices { try await pullAtEnd(device) }
             return
         }
@@ -359,6 +357,15 @@ private final class RelationRun {
     }
 
     private static let roundsMax = 24
+
+    private func pendingCount() async throws -> Int {
+        var count = 0
+        for device in devices {
+            count += try await device.context.pendingOperationCount
+            count += try await device.context.lostRowCount
+        }
+        return count
+    }
 
     private func pushAtEnd(_ device: RelationDevice) async throws {
         story.append("\(device.name) pushes")
