@@ -341,6 +341,9 @@ public actor SyncContext {
     /// store cannot be read, the observation waits. An error of the closure ends the iteration with this error.
     ///
     /// A result that is `Equatable` is not emitted again while it stays equal.
+    ///
+    /// - Parameter body: The closure that reads.
+    /// - Returns: The results, as an asynchronous sequence.
     public nonisolated func observe<Value: Sendable>(
         _ body: @escaping @Sendable (SyncReader) throws -> Value
     ) -> some AsyncSequence<Value, any Error> & Sendable {
@@ -394,6 +397,15 @@ public actor SyncContext {
 extension SyncContext {
     /// Returns the records of a query with their related records, all of one committed state.
     ///
+    /// ```swift
+    /// let customers = try Query<Customer>().including(Query<Job>())
+    /// for entry in try await client.syncContext.read(customers) { show((entry.record, entry.related)) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - query: A ``Query`` or a ``RelatedQuery``, as for ``SyncReader/read(_:onDecodingFailure:)``.
+    ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, is an error or is skipped.
+    /// - Returns: The records, or values of type ``WithRelated``.
     /// - Throws: ``SyncError`` as for ``SyncReader/read(_:onDecodingFailure:)``, `storeNotInitialized`, `storeFailure`,
     ///   or `cancelled`.
     public nonisolated func read<Related: IncludableQuery>(
@@ -405,7 +417,15 @@ extension SyncContext {
 
     /// Emits the records of a query with their related records, now and after every change of them.
     ///
-    /// Each value is of one committed state. Otherwise it is as for `SyncContext.observe(_:)`.
+    /// Each value is of one committed state. The guarantees and errors are those of `observe(_:)` with a closure. After
+    /// a change, however, only the changed records and their related records are read, if the store knows them and the
+    /// query permits it; <doc:ViewsOverSeveralTables> lists the exceptions.
+    ///
+    /// - Parameters:
+    ///   - query: A ``Query`` or a ``RelatedQuery``.
+    ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, ends the iteration or is
+    ///     skipped.
+    /// - Returns: The results, as an asynchronous sequence.
     public nonisolated func observe<Related: IncludableQuery>(
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw

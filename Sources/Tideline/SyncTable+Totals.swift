@@ -1,23 +1,23 @@
-// SyncTable+Totals: sums, averages, extremes and groups of the records on the device.
+// SyncTable+Totals: sums, averages, minimums, maximums and groups of the records on the device.
 //
-// Each method is the asynchronous form of one of RecordReading.
+// Each method is the asynchronous form of one of RecordReading+Totals, and has the same documentation.
 
 import TidelineCore
 
 extension SyncTable {
     /// Returns whether a record matches a query, ignoring its limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `storeFailure`, or `cancelled` if the task is cancelled.
     @concurrent
     public func exists(_ query: Query<Record>) async throws -> Bool {
         try await reading { try $0.exists(query) }
     }
 
-    /// Returns whether a record matches a closure over the columns.
+    /// Returns whether a record matches a closure over the columns; without a closure, whether there is a record.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`. Errors of the closure are rethrown.
+    /// - Throws: ``SyncError`` as ``exists(_:)``. Errors of the closure are rethrown.
     public func exists(
-        where condition: (Columns<Record>) throws -> Condition
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() }
     ) async throws -> Bool {
         try await exists(Query(where: condition))
     }
@@ -45,8 +45,13 @@ extension SyncTable {
     /// The typed methods, such as `sum` and `count(by:)`, use it. Groups are in ascending order of their values,
     /// null first.
     ///
+    /// - Parameters:
+    ///   - column: The column whose values are added; nil to count rows.
+    ///   - group: The column whose values divide the rows; nil for one result.
+    ///   - query: The condition on the rows; its order, limit and offset are ignored.
+    /// - Returns: One element for each group.
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not have or that cannot
-    ///   be added or grouped, or `storeFailure`.
+    ///   be added or grouped, `storeFailure`, or `cancelled` if the task is cancelled.
     @concurrent
     public func totals(
         of column: String?,
@@ -69,7 +74,9 @@ extension SyncTable {
 extension SyncTable where Record: SyncRecord {
     /// Returns the sum of a property over the records of a query; zero without values.
     ///
-    /// The store computes it. A property that is nil is not added. The query's order and window are ignored.
+    /// The store computes it, and the result is the same as if the app added the property of each record, except that
+    /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
+    /// The query's order, limit and offset are ignored, as for `count`.
     ///
     /// ```swift
     /// let minutes = try await jobs.sum(\.minutes, where: { $0.status == .done })
@@ -77,7 +84,7 @@ extension SyncTable where Record: SyncRecord {
     ///
     /// - Returns: An `Int` for integers, otherwise a `Double` or a `Decimal`.
     /// - Throws: ``SyncError`` with code `sumTooLarge` if the sum of integers does not fit into `Int`,
-    ///   `unsupportedQuery` or `storeFailure`.
+    ///   `unsupportedQuery`, `storeFailure`, or `cancelled` if the task is cancelled.
     public func sum<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         _ query: Query<Record> = Query()
@@ -100,6 +107,10 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the sum of a property for each value of another property.
     ///
+    /// ```swift
+    /// let minutes: [Status: Int] = try await jobs.sum(\.minutes, by: \.status)
+    /// ```
+    ///
     /// - Throws: ``SyncError`` as `sum(_:_:)`, or with code `rowDoesNotFit` if a value of the other property does
     ///   not decode.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
@@ -115,10 +126,22 @@ extension SyncTable where Record: SyncRecord {
         }
     }
 
+    /// Returns the sum of a property over the records that match a closure over the columns, for each value of another
+    /// property.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:by:_:)`. Errors of the closure are rethrown.
+    public func sum<Content: SummableContent, Key: Hashable & Decodable>(
+        _ path: KeyPath<Record, Content>,
+        by group: KeyPath<Record, Key>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> [Key: Content.Sum] {
+        try await sum(path, by: group, Query(where: condition))
+    }
+
     /// Returns the average of a property over the records of a query; nil without values.
     ///
     /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `storeFailure`, or `cancelled` if the task is cancelled.
     public func average<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         _ query: Query<Record> = Query()
@@ -146,7 +169,7 @@ extension SyncTable where Record: SyncRecord {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a nested value, `rowDoesNotFit` if a value does not
-    ///   decode, or `storeFailure`.
+    ///   decode, `storeFailure`, or `cancelled` if the task is cancelled.
     public func count<Key: Hashable & Decodable>(
         by group: KeyPath<Record, Key>,
         _ query: Query<Record> = Query()

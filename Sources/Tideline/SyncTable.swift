@@ -260,12 +260,12 @@ extension SyncTable {
     ///
     /// - Parameters:
     ///   - text: The words to search for.
-    ///   - condition: A condition that the records also meet.
-    ///   - limit: The largest number of records to return, at most 1,000.
+    ///   - condition: A condition that the records also satisfy.
+    ///   - limit: The maximum number of records; a value above 1,000 counts as 1,000.
     /// - Returns: The records, each with its matches.
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the model declares no ``SyncRecord/search``, if the store is
-    ///   not a ``SQLiteStore``, or for a text of more than 1,000 bytes or 32 words; `rowDoesNotFit`; `storeFailure`.
-    ///   Errors of the closure are rethrown.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the model declares no ``SyncRecord/search``, if the
+    ///   store is not a ``SQLiteStore``, or for a text of more than 1,000 bytes or 32 words; `rowDoesNotFit`;
+    ///   `storeFailure`. Errors of the closure are rethrown.
     public func search(
         _ text: String,
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },

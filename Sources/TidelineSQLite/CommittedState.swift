@@ -11,7 +11,7 @@ import CSQLite
 /// Two equal values denote the same state if the file was open all the time in between. A checkpoint does not change
 /// the value.
 package struct CommittedState: Hashable, Sendable {
-    /// The number of the commit, which each commit of any process increases by one; after the largest number follows 0.
+    /// The number of the commit, which each commit of any process increases by one; it wraps around to 0.
     package let number: UInt32
     /// The checksum of all pages in the log up to this commit.
     package let checksum: UInt64

@@ -9,7 +9,7 @@ import Tideline
 /// The records of `TodoItem` with a column that stays on the device.
 private struct MarkedItem: SyncRecord {
     static let tableName = "TodoItem"
-    static let localColumns: [any PartialKeyPath<MarkedItem> & Sendable] = [\.mark]
+    static let localColumns: [PropertyPath<MarkedItem>] = [\.mark]
     var id = UUID().uuidString.lowercased()
     var text: String
     var complete = false

@@ -15,7 +15,7 @@ struct Visit: SyncRecord, Hashable {
     var updatedAt: Date?
 
     static let defaults = Visit(jobID: "")
-    static let indexes: [[any PartialKeyPath<Visit> & Sendable]] = [[\.start]]
+    static let indexes: [[PropertyPath<Visit>]] = [[\.start]]
     static let references = [Reference(\Visit.jobID, to: Job.self, onDelete: .cascade)]
     static let rules: [Rule<Visit>] = [
         .range(\.minutes, 0...1440), .compare(\.start, .lessOrEqual, \.end),

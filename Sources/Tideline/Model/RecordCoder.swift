@@ -108,8 +108,9 @@ extension RecordCoder {
 
     /// Returns the rows of a query for several keys, ordered as their records are.
     ///
-    /// If the result does not show whether a value is missing, the rows of all keys without one are counted. For a few
-    /// keys this would cost more than it saves: no index is needed to order their rows.
+    /// A row without a value is ordered by the default of its property, which no index knows. The rows are therefore
+    /// read in the order of an index if none of them lacks a value, which a count finds out if the result does not show
+    /// it. For a few keys, the count would cost more than the index saves.
     func rows(
         _ query: KeyedQuery,
         ofFewKeys hasFewKeys: Bool,

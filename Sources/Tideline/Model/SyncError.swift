@@ -32,6 +32,8 @@ public struct SyncError: Error, Sendable {
     public var serverItem: Row?
     /// The rule that the row breaks, for the code `ruleBroken`.
     public internal(set) var brokenRule: BrokenRule?
+    /// The reference that prevents a delete on this device, for the code `rowIsReferenced`.
+    public internal(set) var brokenReference: BrokenReference?
 
     /// Creates an error.
     public init(

@@ -65,11 +65,12 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// change of a row more expensive.
     ///
     /// ```swift
-    /// static let indexes: [[any PartialKeyPath<TodoItem> & Sendable]] = [[\.complete, \.text]]
+    /// static let indexes: [[PropertyPath<TodoItem>]] = [[\.complete, \.text]]
     /// ```
-    static var indexes: [[any PartialKeyPath<Self> & Sendable]] { get }
+    static var indexes: [[PropertyPath<Self>]] { get }
 
-    /// The indexes of the table on the device for queries in the order of a language. By default, there are none.
+    /// The indexes of the table on the device for queries that are sorted with `.localized`. By default, there are
+    /// none.
     ///
     /// ```swift
     /// static let localizedIndexes = [LocalizedIndex(\TodoItem.text)]
@@ -119,11 +120,11 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// They are never sent, and keep their values when the server's row replaces the local one.
     ///
     /// ```swift
-    /// static let localColumns: [any PartialKeyPath<TodoItem> & Sendable] = [\.complete]
+    /// static let localColumns: [PropertyPath<TodoItem>] = [\.complete]
     /// ```
     ///
     /// See <doc:KeepingAppAndServerInStep>.
-    static var localColumns: [any PartialKeyPath<Self> & Sendable] { get }
+    static var localColumns: [PropertyPath<Self>] { get }
 }
 
 extension SyncRecord {
@@ -156,9 +157,9 @@ extension SyncRecord {
     public static var columns: [RecordColumn<Self>] { [] }
 
     /// No indexes.
-    public static var indexes: [[any PartialKeyPath<Self> & Sendable]] { [] }
+    public static var indexes: [[PropertyPath<Self>]] { [] }
 
-    /// No indexes in the order of a language.
+    /// No localized indexes.
     public static var localizedIndexes: [LocalizedIndex<Self>] { [] }
 
     /// No search index.
@@ -174,11 +175,21 @@ extension SyncRecord {
     public static var isLocalOnly: Bool { false }
 
     /// No local columns.
-    public static var localColumns: [any PartialKeyPath<Self> & Sendable] { [] }
+    public static var localColumns: [PropertyPath<Self>] { [] }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.
 struct NoDefaults: Error {}
+
+/// A key path of a stored property of a model, as declarations such as ``SyncRecord/indexes`` list them.
+///
+/// ```swift
+/// static let localColumns: [PropertyPath<TodoItem>] = [\.complete]
+/// ```
+///
+/// A path that does not lead to a stored property makes opening the store throw ``SyncError`` with code
+/// `invalidModel` or `unsupportedQuery`.
+public typealias PropertyPath<Record> = any PartialKeyPath<Record> & Sendable
 
 /// A column that a model declares by hand.
 ///
@@ -188,14 +199,14 @@ struct NoDefaults: Error {}
 /// }
 /// ```
 public struct RecordColumn<Record>: Sendable {
-    package let path: any PartialKeyPath<Record> & Sendable
+    package let path: PropertyPath<Record>
 
     /// The column's name, type, nullability and default.
     public let definition: ColumnDefinition
 
     /// Declares the column of a property; `name` is the property's coding key.
     public init(
-        _ path: any PartialKeyPath<Record> & Sendable,
+        _ path: PropertyPath<Record>,
         _ name: String,
         _ type: ColumnType,
         nullable: Bool = true,

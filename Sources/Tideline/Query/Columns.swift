@@ -126,8 +126,8 @@ public struct Column<Content>: Sendable {
     }
 }
 
-// A nested value is stored as a JSON document. A member is null if the document, or a value on the way to the member, does
-// not have it.
+// A nested value is stored as a JSON document. A member is null if the document, or a value on the way to the member,
+// does not have it.
 
 extension Column where Content: Decodable {
     /// A property of a nested value: `$0.address.city`.

@@ -210,7 +210,7 @@ extension Query where Record: SyncRecord {
         return copy
     }
 
-    /// Returns the query of those of its records that come after a record in the order of the query.
+    /// Returns a query for the records of this query that come after a given one in its order.
     ///
     /// This is how to read a long list page by page:
     ///
@@ -221,12 +221,12 @@ extension Query where Record: SyncRecord {
     /// let next = try await todos.read(query.after(last)).items
     /// ```
     ///
-    /// No record is skipped or returned twice, whichever records are added and removed between the reads, as long as
-    /// the values by which it is sorted do not change. The record itself need not exist any longer. It works for any
-    /// order, also with several sort terms, null values and equal values; ties are broken by `id`.
+    /// If records are added or removed between the reads, no other record is skipped or returned twice. A record whose
+    /// sorted values change may be. The given record may have been deleted. Any order works, also with several sort
+    /// terms, null values and equal values; ties are broken by `id`.
     ///
     /// Call it after ``sorted(by:)-(SortTerm<Record>...)``: it uses the order that the query has at this time.
-    /// The total count of the query is then that of the records after the record.
+    /// The total count of the returned query is the number of the records after the given one.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for an order by rank, for an order by a column that the
     ///   record does not have, and for a query that selects columns without those of the order; or `invalidModel`.
@@ -257,8 +257,8 @@ extension Query where Record: SyncRecord {
     /// Condition, order, limit and offset of `children` apply to the children of each record. The children may have
     /// related records as well.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and without a property if the
-    ///   model does not declare one such reference; or `invalidModel`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and without a property if
+    ///   the model does not declare one such reference; or `invalidModel`.
     public func including<Children: IncludableQuery>(
         _ children: Children,
         on reference: PartialKeyPath<Children.Record>? = nil

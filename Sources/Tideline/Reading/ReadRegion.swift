@@ -85,8 +85,8 @@ struct ReadRegion: Sendable {
         update(name) { $0.rows.append(Rows(query: query, shown: shown, keys: keys)) }
     }
 
-    /// Adds the other tables of a condition; returns whether every change of its own table counts, because a changed row
-    /// does not show whether it matches.
+    /// Adds the other tables of a condition; returns whether every change of its own table counts, because a changed
+    /// row does not show whether it matches.
     private mutating func addWhole(_ name: String, _ filter: Filter?) -> Bool {
         guard let condition = filter?.expression else { return false }
         for table in condition.relatedTables { add(table: table) }

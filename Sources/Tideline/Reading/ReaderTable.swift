@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// A table inside ``SyncContext/read(_:)`` or `SyncContext.observe(_:)`, with the reads of ``RecordReading``.
+/// A table of a ``SyncReader``, with the reads of ``RecordReading``.
 ///
 /// All tables of one ``SyncReader`` show the same committed state.
 public struct ReaderTable<Record: Sendable>: RecordReading {
@@ -17,7 +17,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     public func read(id: String) throws -> Record? {
         let row = try reader.reading { try $0.row(id: .string(id), in: name) }
         reader.record { $0.add(id: id, of: name) }
-        return try row.map { try hand([$0], .throw)[0] }
+        return try row.map { try coder.decode([$0], onDecodingFailure: .throw)[0] }
     }
 
     /// Returns the records of a query, and their total count if the query asks for it.
@@ -135,13 +135,6 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     func conditionOnChanges(_ filter: Filter?) -> Filter? {
         if filter?.expression.calls(.now) == true { return filter }
         return coder.conditionOnChanges(filter, now: reader.engine.environment.now())
-    }
-
-    private func hand(
-        _ rows: [Row],
-        _ onDecodingFailure: DecodingFailurePolicy
-    ) throws -> [Record] {
-        try coder.decode(rows, onDecodingFailure: onDecodingFailure)
     }
 }
 

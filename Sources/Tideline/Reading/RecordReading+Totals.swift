@@ -1,13 +1,15 @@
-// RecordReading+Totals: sums, averages, extremes and groups of the records of a reader or a transaction.
+// RecordReading+Totals: sums, averages, minimums, maximums and groups of the records of a reader or a transaction.
 
 import TidelineCore
 
 extension RecordReading {
-    /// Returns whether a record matches a closure over the columns.
+    /// Returns whether a record matches a closure over the columns; without a closure, whether there is a record.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw. Errors of the
     ///   closure are rethrown.
-    public func exists(where condition: (Columns<Record>) throws -> Condition) throws -> Bool {
+    public func exists(
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() }
+    ) throws -> Bool {
         try exists(Query(where: condition))
     }
 
@@ -42,7 +44,7 @@ extension RecordReading where Record: SyncRecord {
     ///
     /// The store computes it, and the result is the same as if the app added the property of each record, except that
     /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
-    /// The query's order and window are ignored, as for `count`.
+    /// The query's order, limit and offset are ignored, as for `count`.
     ///
     /// ```swift
     /// let minutes = try reader.table(Job.self).sum(\.minutes, where: { $0.status == .done })
@@ -90,6 +92,18 @@ extension RecordReading where Record: SyncRecord {
         return try model.byKey(totals, key, Key.self) {
             try model.sum($0, of: column, Content.self)
         }
+    }
+
+    /// Returns the sum of a property over the records that match a closure over the columns, for each value of another
+    /// property.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:by:_:)`. Errors of the closure are rethrown.
+    public func sum<Content: SummableContent, Key: Hashable & Decodable>(
+        _ path: KeyPath<Record, Content>,
+        by group: KeyPath<Record, Key>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> [Key: Content.Sum] {
+        try sum(path, by: group, Query(where: condition))
     }
 
     /// Returns the average of a property over the records of a query; nil without values.

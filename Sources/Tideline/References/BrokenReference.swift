@@ -1,8 +1,8 @@
-// BrokenReference: the reference because of which a server rejected an operation, and the app's actions for it.
+// BrokenReference: the reference that prevents an operation, and the app's actions for it.
 
 import TidelineCore
 
-/// The reference because of which a server rejected an operation.
+/// The reference that prevents an operation: on the server, or the delete of a record on this device.
 ///
 /// ```swift
 /// for error in try await client.syncContext.operationErrors() {
@@ -12,15 +12,15 @@ import TidelineCore
 /// }
 /// ```
 public struct BrokenReference: Sendable, Hashable {
-    /// The reason of the rejection.
+    /// The reason why the operation is rejected.
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// The parent that the row names does not exist on the server, is deleted, or cannot be seen by the account.
         case parentNotFound
-        /// The row cannot be deleted, because rows of the server refer to it by a reference with the rule `restrict`.
+        /// The row cannot be deleted, because rows refer to it by a reference with the rule `restrict`.
         case rowIsReferenced
     }
 
-    /// The reason of the rejection.
+    /// The reason why the operation is rejected.
     public var reason: Reason
     /// The column of the reference.
     public var column: String
@@ -76,7 +76,8 @@ public struct BrokenReference: Sendable, Hashable {
 }
 
 extension TableOperationError {
-    /// Restores the parent whose absence is the reason of the rejection, and sends the operation again after it.
+    /// Restores the missing parent because of which the server rejected the operation, and then sends the operation
+    /// again.
     ///
     /// The parent gets the values that it has on this device or, if it is no longer here, those that the server has
     /// kept of the deleted row. Its insert is queued, and restores the deleted row of the server. Rows that were
@@ -96,7 +97,8 @@ extension TableOperationError {
         try await errors().restoreParent(of: self, with: nil)
     }
 
-    /// Inserts the parent whose absence is the reason of the rejection, and sends the operation again after it.
+    /// Inserts the missing parent because of which the server rejected the operation, and then sends the operation
+    /// again.
     ///
     /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
     /// - Throws: ``SyncError`` as ``restoreParent()``, and with code `rowDoesNotFit` or `ruleBroken`.
@@ -229,8 +231,8 @@ extension SyncError {
 }
 
 extension QueueTransaction {
-    /// Undoes what belongs to a delete that the app discards because the server rejected it, in the same group:
-    /// deletes of rows that refer to the row or to which it refers, and references that became null.
+    /// Undoes the changes that a delete has made in its group, if the app discards the delete after a rejection: the
+    /// deletes of rows that refer to the row or to which it refers, and the references that became null.
     func restoreRelated(_ discarded: QueuedOperation) throws {
         guard discarded.kind == .delete, let group = discarded.group else { return }
         let members = try reader.members(of: group).filter { $0.damage == nil }

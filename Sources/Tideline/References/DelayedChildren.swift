@@ -23,7 +23,7 @@ struct DelayedChildren {
     /// - Parameters:
     ///   - delete: The delete.
     ///   - reader: The queue.
-    ///   - taken: The operations that are sent before, by their ids.
+    ///   - taken: The ids of the operations that are sent before.
     /// - Returns: The operation.
     /// - Throws: The errors of the store.
     mutating func first(

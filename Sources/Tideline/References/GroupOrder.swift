@@ -20,68 +20,52 @@ struct GroupOrder {
         guard areRelated || tables.count > 1, !references.isEmpty else { return members }
         var inserts: [RowKey: Int] = [:]
         var deletes: [RowKey: Int] = [:]
-        for (place, member) in members.enumerated() {
-            if member.kind == .insert || member.revives { inserts[member.row] = place }
-            if member.kind == .delete { deletes[member.row] = place }
+        for (index, member) in members.enumerated() {
+            if member.kind == .insert || member.revives { inserts[member.row] = index }
+            if member.kind == .delete { deletes[member.row] = index }
         }
         guard !inserts.isEmpty || !deletes.isEmpty else { return members }
         // The operations that come before each one.
         var before: [Int: [Int]] = [:]
-        for (place, member) in members.enumerated() where member.damage == nil {
+        for (index, member) in members.enumerated() where member.damage == nil {
             let known = member.basis.lastKnown?.row.map {
                 references.parents(of: $0, in: member.table)
             }
             if member.kind == .delete {
                 for parent in known ?? [] {
-                    if let delete = deletes[parent] { before[delete, default: []].append(place) }
+                    if let delete = deletes[parent] { before[delete, default: []].append(index) }
                 }
                 continue
             }
             let row = try reader.localRow(after: member)
             for parent in reader.newParents(of: member, local: row) {
-                if let insert = inserts[parent] { before[place, default: []].append(insert) }
+                if let insert = inserts[parent] { before[index, default: []].append(insert) }
             }
             let parents = row.map { references.parents(of: $0, in: member.table) } ?? []
             for parent in member.basis.base.map({ references.parents(of: $0, in: member.table) })
                 ?? []
             where !parents.contains(parent) {
-                if let delete = deletes[parent] { before[delete, default: []].append(place) }
+                if let delete = deletes[parent] { before[delete, default: []].append(index) }
             }
         }
-        var result: [QueuedOperation] = []
-        var seen: Set<Int> = []
-        for place in deletesByTable(members, references) {
-            // The operations on the way from this one to those before it, each with the ones that are left.
-            var path: [(place: Int, left: [Int])] = []
-            func enter(_ place: Int) {
-                guard seen.insert(place).inserted else { return }
-                path.append((place, (before[place] ?? []).reversed()))
-            }
-            enter(place)
-            while let last = path.indices.last {
-                if let next = path[last].left.popLast() {
-                    enter(next)
-                } else {
-                    result.append(members[path.removeLast().place])
-                }
-            }
-        }
-        return result
+        return deletesByTable(members, references)
+            .sortedByDependencies { before[$0] ?? [] }
+            .map { members[$0] }
     }
 
-    /// Returns the places of operations, with the deletes among them ordered by their tables, children first.
+    /// Returns the indices of operations, with the deletes among them ordered by their tables, children first.
     private func deletesByTable(
         _ members: [QueuedOperation],
         _ references: ModelReferences
     ) -> [Int] {
         var result = Array(members.indices)
-        let places = result.filter { members[$0].kind == .delete }
-        let tables = references.parentsFirst(Set(places.map { members[$0].table }).sorted())
+        let indices = result.filter { members[$0].kind == .delete }
+        let tables = references.parentsFirst(Set(indices.map { members[$0].table }).sorted())
         guard tables.count > 1 else { return result }
         let sorted = tables.reversed().flatMap { table in
-            places.filter { members[$0].table == table }
+            indices.filter { members[$0].table == table }
         }
-        for (place, member) in zip(places, sorted) { result[place] = member }
+        for (index, member) in zip(indices, sorted) { result[index] = member }
         return result
     }
 }

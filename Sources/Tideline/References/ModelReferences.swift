@@ -68,28 +68,10 @@ struct ModelReferences: Sendable {
 
     /// Returns some tables with parents before their children, and otherwise in their order.
     ///
-    /// Of tables that refer to each other in a cycle, the first one comes first.
+    /// Of tables that refer to each other in a cycle, the first one comes last.
     func parentsFirst(_ tables: [String]) -> [String] {
         let wanted = Set(tables)
-        var result: [String] = []
-        var seen: Set<String> = []
-        for table in tables {
-            // The tables on the way from `table` to its parents, each with the parents that are left.
-            var path: [(table: String, left: [String])] = []
-            func enter(_ table: String) {
-                guard seen.insert(table).inserted else { return }
-                path.append((table, parents(of: table).map(\.parent).reversed()))
-            }
-            enter(table)
-            while let last = path.indices.last {
-                if let parent = path[last].left.popLast() {
-                    enter(parent)
-                } else {
-                    let done = path.removeLast().table
-                    if wanted.contains(done) { result.append(done) }
-                }
-            }
-        }
-        return result
+        return tables.sortedByDependencies { parents(of: $0).map(\.parent) }
+            .filter { wanted.contains($0) }
     }
 }

@@ -14,10 +14,13 @@ public import TidelineCore
 /// }
 /// ```
 ///
-/// A device checks references when a record is deleted, and a server also when one is inserted or changed. See
-/// <doc:Relations>.
+/// A device checks references when a record is deleted; a server also checks them when a record is inserted or changed.
+/// See <doc:Relations>.
+///
+/// A reference that does not fit its property, such as one of a property that holds no text, makes opening the store
+/// throw ``SyncError`` with code `invalidModel`.
 public struct Reference<Record>: Sendable {
-    private let path: any PartialKeyPath<Record> & Sendable
+    private let path: PropertyPath<Record>
     fileprivate let table: String
     private let onDelete: DeleteRule
     /// Whether the records of the parent's table stay on the device.
@@ -32,7 +35,7 @@ public struct Reference<Record>: Sendable {
     ///   - onDelete: The rule for a delete of the parent. By default, a parent cannot be deleted while a record
     ///     refers to it.
     public init<Parent: SyncRecord>(
-        _ path: any PartialKeyPath<Record> & Sendable,
+        _ path: PropertyPath<Record>,
         to parent: Parent.Type,
         onDelete: DeleteRule = .restrict
     ) {

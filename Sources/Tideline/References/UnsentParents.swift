@@ -85,7 +85,7 @@ extension QueueReader {
         return false
     }
 
-    /// The maximum number of operations that a check follows.
+    /// The maximum number of operations that a check examines.
     static let ancestorsMax = 64
 
     /// Returns whether an operation waits for one that is parked, directly or through others.

@@ -30,7 +30,7 @@ struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
 
     /// Reads the rows of the keys that are not known, and makes outdated entries current.
     ///
-    /// Each key is there once.
+    /// `keys` must not have duplicates.
     mutating func read(_ reading: RelatedReading, _ keys: [String]) throws {
         let table = try reading.reader.table(Record.self)
         let missing = keys.filter { groups[ItemKey($0)] == nil }

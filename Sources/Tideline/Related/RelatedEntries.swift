@@ -97,11 +97,11 @@ struct ParentValues<Record: SyncRecord, Entry: Sendable>: RelatedValues {
     mutating func values(_ reading: RelatedReading, _ rows: [Row]) throws -> [Entry?] {
         var member = RowMember(column)
         var keys: [String] = []
-        var places: [ItemKey: Int] = [:]
+        var positions: [ItemKey: Int] = [:]
         let wanted = rows.map { row -> Int? in
             guard let key = member.value(in: row)?.text else { return nil }
-            if let place = places[ItemKey(key)] { return place }
-            places[ItemKey(key)] = keys.count
+            if let position = positions[ItemKey(key)] { return position }
+            positions[ItemKey(key)] = keys.count
             keys.append(key)
             return keys.count - 1
         }

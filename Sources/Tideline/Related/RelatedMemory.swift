@@ -1,4 +1,5 @@
-// RelatedMemory: the value of an observed query of related records, of which a change reads only what it touches.
+// RelatedMemory: remembers the entries of an observed query of related records, so that a change reads only what it
+// touches.
 
 import Synchronization
 import TidelineCore
@@ -30,8 +31,8 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         /// The rows that decode, one for each entry.
         var rows: [Row] = []
         var entries: [Entry] = []
-        /// The place of each row, by its id; nil until a change needs it.
-        var places: [ItemKey: Int]?
+        /// The position of each row, by its id; nil until a change needs it.
+        var positions: [ItemKey: Int]?
     }
 
     private let included: IncludedQuery<Record, Entry>
@@ -87,7 +88,7 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         }
         let reading = RelatedReading(reader, onDecodingFailure, .all)
         (state.rows, state.entries) = try state.reader.entries(reading, table, state.list.rows)
-        state.places = nil
+        state.positions = nil
         return Value(entries: state.entries, isWhole: true)
     }
 
@@ -98,15 +99,15 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         _ reading: RelatedReading,
         _ state: inout State
     ) throws {
-        let places = state.places ?? Self.places(of: state.rows)
-        state.places = places
-        var indexes = Set(outdated.ids.compactMap { places[$0] })
+        let positions = state.positions ?? Self.positions(of: state.rows)
+        state.positions = positions
+        var indexes = Set(outdated.ids.compactMap { positions[$0] })
         outdated.forEach(in: state.rows) { indexes.insert($0) }
         let rows = indexes.map { state.rows[$0] }
         let (fitting, entries) = try state.reader.entries(reading, table, rows)
         for (row, entry) in zip(fitting, entries) {
-            guard let place = places[ItemKey(row.id)] else { continue }
-            state.entries[place] = entry
+            guard let position = positions[ItemKey(row.id)] else { continue }
+            state.entries[position] = entry
         }
     }
 
@@ -120,22 +121,22 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         let rows = state.list.rows
         var outdatedIndexes: Set<Int> = []
         outdated.forEach(in: rows) { outdatedIndexes.insert($0) }
-        let places = state.places ?? Self.places(of: state.rows)
+        let positions = state.positions ?? Self.positions(of: state.rows)
         var kept: [ItemKey: Entry] = [:]
         var changed: [Row] = []
         for (index, row) in rows.enumerated() {
             let key = ItemKey(row.id)
             if !outdated.ids.contains(key), !outdatedIndexes.contains(index),
-                let place = places[key], state.rows[place] == row
+                let position = positions[key], state.rows[position] == row
             {
-                kept[key] = state.entries[place]
+                kept[key] = state.entries[position]
             } else {
                 changed.append(row)
             }
         }
         let (fitting, entries) = try state.reader.entries(reading, table, changed)
         for (row, entry) in zip(fitting, entries) { kept[ItemKey(row.id)] = entry }
-        (state.rows, state.entries, state.places) = ([], [], nil)
+        (state.rows, state.entries, state.positions) = ([], [], nil)
         for row in rows {
             guard let entry = kept[ItemKey(row.id)] else { continue }
             state.rows.append(row)
@@ -143,10 +144,10 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         }
     }
 
-    private static func places(of rows: [Row]) -> [ItemKey: Int] {
-        var places: [ItemKey: Int] = [:]
-        for (place, row) in rows.enumerated() { places[ItemKey(row.id)] = place }
-        return places
+    private static func positions(of rows: [Row]) -> [ItemKey: Int] {
+        var positions: [ItemKey: Int] = [:]
+        for (position, row) in rows.enumerated() { positions[ItemKey(row.id)] = position }
+        return positions
     }
 }
 

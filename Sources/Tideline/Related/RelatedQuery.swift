@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// A query whose result is related to the records of another query: a ``Query``, or a ``RelatedQuery``.
+/// A query that another query can include: a ``Query``, or a ``RelatedQuery``.
 ///
 /// Only these two types conform to it.
 public protocol IncludableQuery<Record>: Sendable {

@@ -41,6 +41,13 @@ extension SyncReader {
     /// for entry in try reader.read(customers) { show((entry.record, entry.related)) }
     /// ```
     ///
+    /// The result has no total count, also if the query has ``Query/includesTotalCount``; read it with
+    /// ``RecordReading/count(_:)``.
+    ///
+    /// - Parameters:
+    ///   - query: A ``Query`` or a ``RelatedQuery``.
+    ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, is an error or is skipped.
+    /// - Returns: The records, or values of type ``WithRelated``.
     /// - Throws: ``SyncError`` with code `unknownTable` for a type that is not among the tables of the store,
     ///   `unsupportedQuery`, `rowDoesNotFit` unless `onDecodingFailure` skips such rows, or an error that every method
     ///   can throw.

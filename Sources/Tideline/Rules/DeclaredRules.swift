@@ -52,7 +52,7 @@ struct DeclaredRules<Record> {
         .invalidModel(model, "the rule '\(rule)' \(reason). Change it in 'rules'.")
     }
 
-    /// Returns the place of the column of a property.
+    /// Returns the index of the column of a property.
     private func place(
         _ path: AnyKeyPath,
         _ rule: String,

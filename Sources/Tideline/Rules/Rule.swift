@@ -24,31 +24,39 @@ public import TidelineCore
 /// ```
 ///
 /// The server has the same rules in its configuration. `tideline models --swift` prints them. See <doc:Rules>.
+///
+/// A rule that does not fit its property, such as a `min` of a text or an invalid pattern, makes opening the store
+/// throw ``SyncError`` with code `invalidModel`.
 public struct Rule<Record>: Sendable {
-    /// A stored property of the record.
-    typealias Path = any PartialKeyPath<Record> & Sendable
-
     enum Kind: Sendable {
-        case required(Path)
-        case maxLength(Path, Int)
-        case min(Path, Result<Value, any Error>)
-        case max(Path, Result<Value, any Error>)
-        case range(Path, Result<Value, any Error>, Result<Value, any Error>)
-        case pattern(Path, String)
-        case unique([Path])
-        case compare(Path, ColumnComparison.Operator, Path)
+        case required(PropertyPath<Record>)
+        case maxLength(PropertyPath<Record>, Int)
+        case min(PropertyPath<Record>, Result<Value, any Error>)
+        case max(PropertyPath<Record>, Result<Value, any Error>)
+        case range(
+            PropertyPath<Record>,
+            Result<Value, any Error>,
+            Result<Value, any Error>
+        )
+        case pattern(PropertyPath<Record>, String)
+        case unique([PropertyPath<Record>])
+        case compare(
+            PropertyPath<Record>,
+            ColumnComparison.Operator,
+            PropertyPath<Record>
+        )
     }
 
     let kind: Kind
 
     /// A value is required: not nil, and not an empty text or empty data.
-    public static func required(_ path: any PartialKeyPath<Record> & Sendable) -> Rule {
+    public static func required(_ path: PropertyPath<Record>) -> Rule {
         Rule(kind: .required(path))
     }
 
     /// A text has at most this number of Unicode scalars, or data at most this number of bytes.
     public static func maxLength(
-        _ path: any PartialKeyPath<Record> & Sendable,
+        _ path: PropertyPath<Record>,
         _ length: Int
     ) -> Rule {
         Rule(kind: .maxLength(path, length))
@@ -104,10 +112,10 @@ public struct Rule<Record>: Sendable {
 
     /// A text matches a regular expression as a whole.
     ///
-    /// The expression has scalars, `.`, classes, `\d \w \s` and their complements, groups, `|`, `*`, `+`, `?`,
-    /// `{m,n}`, `^` and `$`. Such a text has at most 10,000 Unicode scalars.
+    /// The expression has scalars, `.`, classes, `\d \w \s` and their complements (ASCII), groups, `|`, `*`, `+`,
+    /// `?`, `{m,n}`, `^` and `$`, as on the server. A text of more than 10,000 Unicode scalars breaks the rule.
     public static func pattern(
-        _ path: any PartialKeyPath<Record> & Sendable,
+        _ path: PropertyPath<Record>,
         _ pattern: String
     ) -> Rule {
         Rule(kind: .pattern(path, pattern))
@@ -116,15 +124,15 @@ public struct Rule<Record>: Sendable {
     /// No two rows have the same values in these properties; rows with nil in one of them are not compared.
     ///
     /// Only the server has all rows, so only the server checks it. It rejects an operation with the code `notUnique`.
-    public static func unique(_ paths: any PartialKeyPath<Record> & Sendable...) -> Rule {
+    public static func unique(_ paths: PropertyPath<Record>...) -> Rule {
         Rule(kind: .unique(paths))
     }
 
     /// Two properties of the same type satisfy a comparison, or one of them is nil.
     public static func compare(
-        _ left: any PartialKeyPath<Record> & Sendable,
+        _ left: PropertyPath<Record>,
         _ comparison: ColumnComparison.Operator,
-        _ right: any PartialKeyPath<Record> & Sendable
+        _ right: PropertyPath<Record>
     ) -> Rule {
         Rule(kind: .compare(left, comparison, right))
     }

@@ -1,8 +1,8 @@
-// LocalizedIndex: an index that a model declares for queries in the order of a language.
+// LocalizedIndex: an index that a model declares for queries that are sorted with `.localized`.
 
 import TidelineCore
 
-/// An index for queries that are ordered by a text property in the order of a language.
+/// An index for queries that are sorted by a text property with `.localized`.
 ///
 /// ```swift
 /// struct Customer: SyncRecord {
@@ -16,10 +16,12 @@ import TidelineCore
 ///
 /// ``SQLiteStore`` uses it for queries whose order ends with the text property, such as
 /// `sortedBy: [.ascending(\.name, .localized)]`, and reads only the rows of the result if the query has a limit. It
-/// keeps the index current in each transaction that changes rows, and makes it again when the order differs: after an
-/// update of the system, and for another language. Each index makes a change of a row slower.
+/// keeps the index current in each transaction that changes rows, and rebuilds it if the order differs: after an update
+/// of the system, or for another language. Each index makes a change of a row slower.
+///
+/// An index that does not fit its properties makes opening the store throw ``SyncError`` with code `invalidModel`.
 public struct LocalizedIndex<Record>: Sendable {
-    private let paths: [any PartialKeyPath<Record> & Sendable]
+    private let paths: [PropertyPath<Record>]
     private let order: TextOrder
 
     /// Declares an index of properties, the last of which is the text.
@@ -32,7 +34,7 @@ public struct LocalizedIndex<Record>: Sendable {
     ///   - order: The order of the texts; by default that of the user's language and region when the model is first
     ///     used.
     public init(
-        _ paths: any PartialKeyPath<Record> & Sendable...,
+        _ paths: PropertyPath<Record>...,
         order: TextOrder = .localized
     ) {
         self.paths = paths
@@ -59,7 +61,7 @@ extension LocalizedIndex {
             throw SyncError.invalidModel(
                 model,
                 """
-                a localized index needs an order of a language, and a text as its last property. Change \
+                a localized index needs a localized order, and a text as its last property. Change \
                 'localizedIndexes', or use 'indexes'.
                 """
             )

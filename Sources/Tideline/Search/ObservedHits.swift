@@ -14,7 +14,7 @@ struct ObservedHits<Record: Sendable>: Observed {
 
     mutating func run() async throws -> [SearchHit<Record>]? {
         let rows = try await table.searchedRows(query)
-        if let last, last == rows { return nil }
+        if let last, last.elementsEqual(rows, by: { $0.looksLike($1) }) { return nil }
         last = rows
         return try table.hits(rows, .skip)
     }
@@ -25,9 +25,9 @@ struct ObservedHits<Record: Sendable>: Observed {
     }
 }
 
-extension SearchedRow: Equatable {
-    /// Returns whether two rows look the same: their ranks may differ, because other rows change them.
-    public static func == (one: SearchedRow, other: SearchedRow) -> Bool {
-        one.row == other.row && one.excerpts == other.excerpts
+extension SearchedRow {
+    /// Returns whether both have the same values and matches; their ranks may differ, because other rows change them.
+    fileprivate func looksLike(_ other: SearchedRow) -> Bool {
+        row == other.row && excerpts == other.excerpts
     }
 }

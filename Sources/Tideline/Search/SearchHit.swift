@@ -91,7 +91,10 @@ public struct SearchExcerpt: Hashable, Sendable {
     package static let end: Unicode.Scalar = "\u{3}"
 }
 
-/// A row that a search found.
+/// A row that a search found, as a store returns it.
+///
+/// It has no public members, and only ``SQLiteStore`` creates it. A store that wraps another one passes it on from
+/// ``LocalStoreReader/search(_:in:)``.
 public struct SearchedRow: Sendable {
     var row: Row
     var rank: Double

@@ -16,7 +16,7 @@ import TidelineCore
 ///
 /// ``SQLiteStore`` keeps the index current in each transaction that changes rows. See <doc:Search>.
 public struct SearchIndex<Record>: Sendable {
-    private let paths: [any PartialKeyPath<Record> & Sendable]
+    private let paths: [PropertyPath<Record>]
     private let weights: [Double]
     private let prefixLengths: [Int]
 
@@ -32,7 +32,7 @@ public struct SearchIndex<Record>: Sendable {
     ///     as `[2, 3]`. A search for `ab*` or `abc*` then does not read the entries of all words with that
     ///     beginning. Each length makes the index and each change of a row more expensive.
     public init(
-        _ paths: any PartialKeyPath<Record> & Sendable...,
+        _ paths: PropertyPath<Record>...,
         weights: [Double] = [],
         prefixLengths: [Int] = []
     ) {
@@ -40,7 +40,7 @@ public struct SearchIndex<Record>: Sendable {
     }
 
     private init(
-        paths: [any PartialKeyPath<Record> & Sendable],
+        paths: [PropertyPath<Record>],
         weights: [Double],
         prefixLengths: [Int]
     ) {

@@ -3,7 +3,7 @@
 public import Foundation
 import TidelineCore
 
-/// An order of texts.
+/// An order of texts, for the sort terms of a query.
 ///
 /// ```swift
 /// let sorted = try await todos.read(sortedBy: [.ascending(\.text, .localized)])
@@ -17,11 +17,17 @@ public struct TextOrder: Hashable, Sendable {
     /// The order of the user's language and region, like that of names in Finder and the Files app: "Ärger" is next to
     /// "apfel" in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
     ///
-    /// A ``LocalizedIndex`` makes it fast. Texts that this order considers equal, such as two spellings of one character,
-    /// are ordered by the next term.
+    /// Only the device has this order. A ``LocalizedIndex`` makes it fast. Texts that are canonically equivalent, such
+    /// as two spellings of "é", are equal, and the next term orders them.
     public static var localized: TextOrder { localized(.current) }
 
     /// The order by the rules of a locale.
+    ///
+    /// ```swift
+    /// let swedish = try await todos.read(
+    ///     sortedBy: [.ascending(\.text, .localized(Locale(identifier: "sv_SE")))]
+    /// )
+    /// ```
     public static func localized(_ locale: Locale) -> TextOrder {
         TextOrder(localized: LocalizedOrder(locale))
     }

@@ -223,7 +223,7 @@ public protocol LocalStoreReader {
     /// Returns the rows of SQL that an app wrote.
     ///
     /// The statement may only read the tables of the request. By default, it is rejected, because only
-    /// ``SQLiteStore`` has SQL.
+    /// ``SQLiteStore`` has SQL. A store that wraps another one passes the call on.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a statement that is not valid or not allowed, and the
     ///   errors of the store.
@@ -281,9 +281,10 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
 
-    /// Returns the rows of a query with the places in their texts at which its searches match.
+    /// Returns the rows of a query with the ranges of their texts that its searches match.
     ///
-    /// By default, it throws, because the store has no search index.
+    /// By default, it throws, because only ``SQLiteStore`` has search indexes. A store that wraps another one passes
+    /// the call on.
     ///
     /// - Throws: As ``rows(_:in:)``.
     func search(_ query: TableQuery, in table: String) throws -> [SearchedRow]
@@ -346,10 +347,10 @@ extension LocalStoreReader {
     /// False, so that the client reads the other table first and passes a list of keys.
     public var evaluatesRelatedRows: Bool { false }
 
-    /// Nil, because the states are not identified.
+    /// Nil, because the store does not identify its states.
     public var state: StoreState? { nil }
 
-    /// Returns nil, because the changes are not kept.
+    /// Returns nil, because the store does not remember changes.
     public func changes(since state: StoreState) -> StoreChange? { nil }
 }
 
@@ -430,7 +431,7 @@ public protocol LocalStoreWriter: LocalStoreReader {
 }
 
 extension LocalStoreWriter {
-    /// Does nothing.
+    /// Does nothing, because the store has no search index.
     ///
     /// - Throws: Nothing.
     public func eraseRemovedWords(in table: String) throws {}

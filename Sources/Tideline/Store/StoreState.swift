@@ -6,10 +6,12 @@
 /// ``LocalStoreReader/changes(since:)`` the rows that differ from those of another state.
 public struct StoreState: Hashable, Sendable {
     private let number: UInt64
-    private let mark: UInt64
+    private let checksum: UInt64
 
     /// Creates a state from two numbers of the store's choice.
     ///
-    /// A store must use the same numbers only for the same rows. If it counts its transactions, one number is enough.
-    public init(number: UInt64, mark: UInt64 = 0) { (self.number, self.mark) = (number, mark) }
+    /// A store must use the same numbers only for the same rows. If it counts its transactions, `number` is enough.
+    public init(number: UInt64, checksum: UInt64 = 0) {
+        (self.number, self.checksum) = (number, checksum)
+    }
 }

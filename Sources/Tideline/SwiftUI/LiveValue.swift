@@ -41,6 +41,10 @@ public final class LiveValue<Value: Sendable> {
     @ObservationIgnored private let watching = LiveTask()
 
     /// Observes the result of a closure.
+    ///
+    /// - Parameters:
+    ///   - context: The context of the client whose tables are read.
+    ///   - body: The closure, as in `SyncContext.observe(_:)`.
     public init(
         _ context: SyncContext,
         _ body: @escaping @Sendable (SyncReader) throws -> Value
@@ -66,6 +70,11 @@ public final class LiveValue<Value: Sendable> {
     /// ```
     ///
     /// After a change, only what it touches is read. A closure that reads the query would run as a whole.
+    ///
+    /// - Parameters:
+    ///   - context: The context of the client whose tables are read.
+    ///   - query: A ``Query`` or a ``RelatedQuery``.
+    ///   - onDecodingFailure: Whether a row that does not decode ends the observation or is skipped.
     public init<Related: IncludableQuery>(
         _ context: SyncContext,
         _ query: Related,
@@ -88,6 +97,8 @@ public final class LiveValue<Value: Sendable> {
     }
 
     /// Replaces the closure, and observes the result of the new one from now on.
+    ///
+    /// - Parameter body: The new closure.
     public func update(_ body: @escaping @Sendable (SyncReader) throws -> Value) {
         watch(context.observed(isSame: nil, body))
     }

@@ -1,4 +1,4 @@
-// RememberedRows: the rows of an observed query, of which a change reads only those that it touches.
+// RememberedRows: remembers the rows of an observed query, so that a change reads only the rows that it touches.
 
 import Synchronization
 import TidelineCore
@@ -98,8 +98,8 @@ struct RememberedRows: Sendable {
             result.removeAll { keys.contains(ItemKey($0.id)) }
         }
         for row in found {
-            guard let place = order.place(of: row, in: result) else { return nil }
-            result.insert(row, at: place)
+            guard let position = order.index(of: row, in: result) else { return nil }
+            result.insert(row, at: position)
         }
         guard let limit else { return result }
         if rows.count >= limit {
@@ -140,7 +140,7 @@ struct ObservedQuery: Sendable {
     let onChanges: Filter?
     /// Whether a row's membership depends on more than the row: the time, other rows, or a search index.
     let dependsOnMore: Bool
-    /// The order of the rows in memory; nil if it does not have all their places.
+    /// The order of the rows in memory; nil if the values in memory do not determine it.
     let rowOrder: ObservedOrder?
 
     /// Prepares a query for one run; a query that depends on the time is prepared for each run.
@@ -154,7 +154,7 @@ struct ObservedQuery: Sendable {
 }
 
 extension TableQuery {
-    /// Whether a row's membership in the result, or its place, depends on more than the row.
+    /// Whether a row's membership in the result, or its position, depends on more than the row.
     ///
     /// With an offset, a row that is not in the result moves others into it when it is removed.
     var dependsOnMore: Bool {
@@ -170,7 +170,7 @@ struct ObservedOrder: Sendable {
     /// The columns whose values determine the order.
     private let columns: [(name: String, kind: CellKind)]
 
-    /// Returns nil for an order that only the store knows: by the rules of a language.
+    /// Returns nil for a localized order, in which only the store compares.
     init?<Record>(_ query: TableQuery, _ coder: RecordCoder<Record>) {
         guard !query.order.contains(where: { $0.localized != nil }) else { return nil }
         var filled = query
@@ -204,7 +204,7 @@ struct ObservedOrder: Sendable {
     func precedes(_ one: Row, _ two: Row) -> Bool { order.precedes(one, two) }
 
     /// Returns the index of a row in ordered rows; nil if a value does not fit its column.
-    func place(of row: Row, in rows: [Row]) -> Int? {
+    func index(of row: Row, in rows: [Row]) -> Int? {
         guard isFitting(row) else { return nil }
         var (low, high) = (0, rows.count)
         while low < high {

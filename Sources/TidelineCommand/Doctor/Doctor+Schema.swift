@@ -169,7 +169,7 @@ extension Doctor {
 // MARK: - Models
 
 extension Doctor {
-    /// Reports where the models of an app do not fit the server's tables.
+    /// Reports the differences between the models of an app and the server's tables.
     func checkModels(_ findings: inout Findings) async {
         guard let models else { return }
         do {
@@ -198,7 +198,7 @@ extension Doctor {
             findings.add(
                 "schema \(table)",
                 .warning,
-                "The app on the device does not fit \(server): \(place): \(reason)."
+                "The app on the device does not match \(server): \(place): \(reason)."
             )
         }
     }

@@ -139,7 +139,7 @@ public struct TableSchema: Hashable, Sendable {
     public var aliases: [String: String] = [:]
     /// The indexes of a store on a device, each by the names of its columns.
     public var indexes: [[String]] = []
-    /// The indexes of a store on a device in the order of a language.
+    /// The localized indexes of a store on a device.
     package var orderIndexes: [TableOrderIndex] = []
     /// The search index of a store on a device; nil for none.
     public var search: TableSearch?

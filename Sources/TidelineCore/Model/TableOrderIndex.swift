@@ -1,6 +1,6 @@
-// TableOrderIndex: an index of a table on a device whose last column is in the order of a language.
+// TableOrderIndex: an index of a table on a device whose last column is in a localized order.
 
-/// An index for queries in the order of a language.
+/// An index for queries in a localized order.
 package struct TableOrderIndex: Hashable, Sendable {
     /// The columns; the last one is a text in the order, the others are compared by their values.
     package var columns: [String]

@@ -6,7 +6,7 @@ import Foundation
 
 /// The compiled rules of a table.
 package struct RowRules: Sendable {
-    /// A comparison with the places of its columns.
+    /// A comparison with the indices of its columns.
     private struct Comparison: Sendable {
         let rule: ColumnComparison
         let left: Int
@@ -18,7 +18,7 @@ package struct RowRules: Sendable {
     /// The rules by column; nil for a column without rules.
     private let checks: [ColumnCheck?]
     private let comparisons: [Comparison]
-    /// The columns of each `unique` rule, by place.
+    /// The indices of the columns of each `unique` rule.
     package let unique: [[Int]]
 
     package init(_ schema: TableSchema) {
@@ -53,13 +53,13 @@ package struct RowRules: Sendable {
         checks[place]?.check(value, of: columns[place])
     }
 
-    /// Returns the first comparison that a row does not fulfill.
+    /// Returns the first comparison that a row does not satisfy.
     ///
     /// - Parameters:
     ///   - values: The values of the row, by column.
     ///   - isChanged: Whether the write sets a column. A comparison without such a column is not checked, as
     ///     a rule that became stricter leaves stored rows alone.
-    /// - Returns: Nil if the row fulfills all of them.
+    /// - Returns: Nil if the row satisfies all of them.
     package func compare(
         _ values: [SQLValue],
         isChanged: (Int) -> Bool = { _ in true }

@@ -1,6 +1,6 @@
-// RuleViolation: why a row breaks a rule of its table, with the same code and words on the device and on the server.
+// RuleViolation: a rule that a row breaks, with the same code and message on the device and on the server.
 
-/// A rule that a row breaks, with the words of the server.
+/// A rule that a row breaks, with the message of the server.
 ///
 /// The message names columns and the bounds of the rule, never values of the row.
 public struct RuleViolation: Error, Hashable, Sendable {
@@ -16,7 +16,7 @@ public struct RuleViolation: Error, Hashable, Sendable {
         case max = "valueTooLarge"
         /// A string does not match `pattern`.
         case pattern = "patternMismatch"
-        /// Two columns do not fulfill a comparison.
+        /// Two columns do not satisfy a comparison.
         case comparison = "comparisonFailed"
         /// Another row has the same values in the columns of a `unique` rule.
         case notUnique

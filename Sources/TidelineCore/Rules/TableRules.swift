@@ -7,7 +7,7 @@ public struct TableRules: Hashable, Sendable {
     /// Only rows that are not deleted count, and only those without a null in the columns. In a table with an
     /// owner, they are compared with the other rows of the same owner.
     public var unique: [[String]]
-    /// The comparisons of two columns that each row must fulfill.
+    /// The comparisons of two columns that each row must satisfy.
     public var comparisons: [ColumnComparison]
 
     /// The members of columns of strings that a model declares as enums, whose order is that of their members.
@@ -25,7 +25,7 @@ public struct TableRules: Hashable, Sendable {
 
 /// A comparison of two columns of a row, such as `start <= end`.
 ///
-/// Both columns have the same type. A row with a null in one of them fulfills it. Instants are compared by the
+/// Both columns have the same type. A row with a null in one of them satisfies it. Instants are compared by the
 /// millisecond that is sent, strings by Unicode scalar value, and members of an enumeration by their position.
 public struct ColumnComparison: Hashable, Sendable {
     /// The operator of a comparison.
@@ -67,7 +67,7 @@ public struct ColumnComparison: Hashable, Sendable {
         }
     }
 
-    /// Returns whether two stored values of a type fulfill the comparison; true if one is null.
+    /// Returns whether two stored values of a type satisfy the comparison; true if one is null.
     package func holds(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
         guard one != .null, two != .null else { return true }
         let isLess = StoredOrder.isLess(one, two, type)
@@ -82,24 +82,24 @@ public struct ColumnComparison: Hashable, Sendable {
         }
     }
 
-    /// The comparison in words, after "a value".
+    /// The comparison in words, after "the value".
     fileprivate var words: String {
         switch self.operator {
-        case .less: "less than that of"
-        case .lessOrEqual: "of at most that of"
-        case .equal: "equal to that of"
-        case .different: "different from that of"
-        case .greaterOrEqual: "of at least that of"
-        case .greater: "greater than that of"
+        case .less: "must be less than"
+        case .lessOrEqual: "must not be greater than"
+        case .equal: "must be equal to"
+        case .different: "must differ from"
+        case .greaterOrEqual: "must not be less than"
+        case .greater: "must be greater than"
         }
     }
 
-    /// The violation by a row that does not fulfill the comparison.
+    /// The violation by a row that does not satisfy the comparison.
     package var violation: RuleViolation {
         RuleViolation(
             .comparison,
             [left, right],
-            "Member '\(left)': a value \(words) '\(right)' is expected."
+            "Member '\(left)': the value \(words) that of '\(right)'."
         )
     }
 }
@@ -112,7 +112,7 @@ enum StoredOrder {
         case (.integer(let one), .integer(let two), .dateTime):
             milliseconds(one) < milliseconds(two)
         case (.text(let one), .text(let two), .enumeration(let members)):
-            place(of: one, in: members) < place(of: two, in: members)
+            index(of: one, in: members) < index(of: two, in: members)
         default: ColumnCheck.isLess(one, two, type)
         }
     }
@@ -123,7 +123,7 @@ enum StoredOrder {
         case (.integer(let one), .integer(let two)) where type == .dateTime:
             milliseconds(one) == milliseconds(two)
         // Swift considers some texts equal that have different bytes.
-        case (.text(let one), .text(let two)): one.utf8.elementsEqual(two.utf8)
+        case (.text(let one), .text(let two)): one.hasSameBytes(as: two)
         default: one == two
         }
     }
@@ -132,7 +132,7 @@ enum StoredOrder {
         Timestamp(microseconds: microseconds).milliseconds
     }
 
-    private static func place(of member: String, in members: [String]) -> Int {
-        members.firstIndex { $0.utf8.elementsEqual(member.utf8) } ?? members.count
+    private static func index(of member: String, in members: [String]) -> Int {
+        members.firstIndex { $0.hasSameBytes(as: member) } ?? members.count
     }
 }

@@ -16,15 +16,15 @@ public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// The place and the difference.
+    /// The table or column, and the reason.
     public var description: String {
-        let place = column.map { "\(table).\($0)" } ?? table
-        return "\(place): \(reason)"
+        let name = column.map { "\(table).\($0)" } ?? table
+        return "\(name): \(reason)"
     }
 }
 
 extension SchemaDocument {
-    /// Returns where these tables of an app do not fit the tables of a server.
+    /// Returns the differences between these tables of an app and the tables of a server.
     ///
     /// `tideline schema --check` compares in the same way. In a test of an app:
     ///
@@ -39,7 +39,7 @@ extension SchemaDocument {
     /// does not know. A reference to a table that the server's document lacks is not compared. Names are compared without letter case, and those of columns also with their former names.
     ///
     /// - Parameter server: The document of the server.
-    /// - Returns: The differences, in the order of the app's tables and columns; none if both fit.
+    /// - Returns: The differences, in the order of the app's tables and columns; none if they match.
     public func differences(from server: SchemaDocument) -> [SchemaDifference] {
         let parts = parts.intersection(server.parts)
         return tables.flatMap { table -> [SchemaDifference] in
@@ -111,7 +111,7 @@ private struct SchemaComparison {
     }
 
     /// Returns why a property of the app does not hold every value of the server's column, or the reverse; nil if
-    /// both fit.
+    /// the types match.
     private static func misfit(_ app: ColumnType, _ server: ColumnType) -> String? {
         switch (app, server) {
         case (.enumeration(let app), .enumeration(let server)):

@@ -10,6 +10,8 @@
 /// ```swift
 /// try SchemaDocument(of: [Customer.self, Job.self]).json.write(toFile: "schema.json", …)
 /// ```
+///
+/// The tables themselves are not public. Use ``json``, or compare two documents with ``differences(from:)``.
 public struct SchemaDocument: Hashable, Sendable {
     /// A kind of facts that a document states; two documents are compared in the kinds that both state.
     package enum Part: String, Hashable, Sendable, CaseIterable {

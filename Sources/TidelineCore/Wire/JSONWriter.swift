@@ -76,6 +76,16 @@ package struct JSONWriter {
         if value.isNaN { null() } else { raw(DecimalText.canonical(value)) }
     }
 
+    /// Writes an array of strings.
+    package mutating func strings(_ texts: [String]) {
+        byte("[")
+        for (index, text) in texts.enumerated() {
+            if index > 0 { byte(",") }
+            string(text)
+        }
+        byte("]")
+    }
+
     package mutating func string(_ text: String) {
         var copy = text
         copy.withUTF8 { string(utf8: $0) }

@@ -20,7 +20,7 @@ package struct PendingCascade: Hashable, Sendable {
     package static let entriesMax = 200
 }
 
-/// The entries that a step continues: the newest ones, except for some.
+/// The entries that a step continues: the newest ones, without those that have failed and wait for their next try.
 package struct CascadeStep: Sendable {
     /// The positions of the entries that are left out.
     package var skipped: [Int64] = []
@@ -61,7 +61,7 @@ package struct CascadeFailures: Sendable {
         return step
     }
 
-    /// Called after a step of that time, which tried all entries that were due.
+    /// Records the success of a step that began at this time, and tried all entries that were due.
     package mutating func succeeded(at now: UInt64) {
         countMax = min(2 * countMax, PendingCascade.entriesMax)
         failures = failures.filter { $0.value.due > now }

@@ -102,7 +102,7 @@ package final class ReferenceGraph: Sendable {
         parents(of: name).first?.child ?? children(of: name).first?.parent
     }
 
-    /// Returns the references that a delete of a row of a table may follow, directly or through other rows.
+    /// Returns the references through which a delete of a row of a table may change other rows, directly or not.
     package func closure(of table: String) -> [ReferenceEdge] {
         var edges: [ReferenceEdge] = []
         var seen: Set<String> = [table.lowercased()]
@@ -130,7 +130,7 @@ package final class WriteReferences: Sendable {
 
     package let graph: ReferenceGraph
     package let parents: [Parent]
-    /// The author of the changes that follow a delete, for tables with `audit`.
+    /// The author of the changes that a delete causes, for tables with `audit`.
     package let author: WriteAuthor
 
     package init(_ graph: ReferenceGraph, parents: [Parent], author: WriteAuthor) {

@@ -178,7 +178,7 @@ package struct WritePlanner: Sendable {
         return written(change, image, operation, .update(deleted: deleted), hasGrown: hasGrown)
     }
 
-    /// Returns a comparison that a row does not fulfill, among those of the columns that a write sets.
+    /// Returns a comparison that a row does not satisfy, among those of the columns that a write sets.
     private func brokenComparison(
         _ image: RowImage,
         _ changed: [Int],

@@ -62,13 +62,8 @@ extension SQLiteWriteTransaction: ReferenceTransaction {
 
     private static func list(_ ids: [String]) -> String {
         var writer = JSONWriter()
-        writer.byte("[")
-        for (place, id) in ids.enumerated() {
-            if place > 0 { writer.byte(",") }
-            writer.string(id)
-        }
-        writer.byte("]")
-        return String(decoding: writer.bytes, as: UTF8.self)
+        writer.strings(ids)
+        return writer.text
     }
 
     // MARK: - Pending cascades

@@ -33,15 +33,15 @@ struct UniqueCheck: Sendable {
         _ database: Database
     ) throws -> ServerError? {
         guard let (image, rules) = change.uniqueRules(of: table.table) else { return nil }
-        for look in table.uniqueChecks where rules.contains(look.rule) {
-            guard let values = look.rule.values(of: image) else { continue }
-            let statement = try database.prepare(look.sql)
+        for check in table.uniqueChecks where rules.contains(check.rule) {
+            guard let values = check.rule.values(of: image) else { continue }
+            let statement = try database.prepare(check.sql)
             defer { statement.reset() }
             statement.bind(1, text: image.id)
             for (place, value) in values.enumerated() {
                 statement.bind(Int32(place + 2), value)
             }
-            if try statement.step() { return look.rule.refusal }
+            if try statement.step() { return check.rule.refusal }
         }
         return nil
     }

@@ -158,12 +158,12 @@ import TidelineTestSupport
         let run = try await device.context.dryRun()
         #expect(run.operations.map(\.itemID) == ["a", "b", "a", "d"])
         let outcomes = run.operations.map(\.outcome)
-        #expect(outcomes[0] == .stoppedWithTransaction)
+        #expect(outcomes[0] == .notExecuted)
         guard case .conflict(.some) = outcomes[1] else {
             Issue.record("\(outcomes[1])")
             return
         }
-        #expect(outcomes[2] == .waits && outcomes[3] == .waits)
+        #expect(outcomes[2] == .waiting && outcomes[3] == .waiting)
         #expect(try await contents(device) == before)
     }
 
@@ -256,7 +256,7 @@ import TidelineTestSupport
         let run = try await device.context.dryRun()
         #expect(run.operations.map(\.itemID) == ["c", "d", "j", "k", "l"])
         #expect(
-            run.operations.prefix(4).map(\.outcome) == [.accepted, .accepted, .waits, .accepted]
+            run.operations.prefix(4).map(\.outcome) == [.accepted, .accepted, .waiting, .accepted]
         )
         guard case .rejected(let refusal) = run.operations[4].outcome else {
             Issue.record("\(run.operations[4].outcome)")
@@ -296,7 +296,7 @@ import TidelineTestSupport
         #expect(run.operations.map(\.itemID) == ["ij", "ik", "c", "j", "k", "l"])
         #expect(
             run.operations.prefix(5).map(\.outcome)
-                == [.accepted, .accepted, .accepted, .waits, .waits]
+                == [.accepted, .accepted, .accepted, .waiting, .waiting]
         )
         guard case .rejected(let refusal) = run.operations[5].outcome else {
             Issue.record("\(run.operations[5].outcome)")

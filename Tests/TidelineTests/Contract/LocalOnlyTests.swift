@@ -27,7 +27,7 @@ import TidelineTestSupport
         var note: String?
         var updatedAt: Date?
         static let tableName = "Todo"
-        static let localColumns: [any PartialKeyPath<Task> & Sendable] = [\.isOpen, \.note]
+        static let localColumns: [PropertyPath<Task>] = [\.isOpen, \.note]
         static let rules: [Rule<Task>] = [.maxLength(\.note, 10)]
     }
 
@@ -252,7 +252,7 @@ import TidelineTestSupport
     private struct Wrong: SyncRecord {
         var id = ""
         var number = ""
-        static let localColumns: [any PartialKeyPath<Wrong> & Sendable] = [\.number]
+        static let localColumns: [PropertyPath<Wrong>] = [\.number]
         static let rules: [Rule<Wrong>] = [.unique(\.number)]
     }
 

@@ -140,7 +140,7 @@ struct RuleCase: Sendable, CustomTestStringConvertible {
         RuleCase(
             .comparison,
             ["start", "end"],
-            "Member 'start': a value of at most that of 'end' is expected."
+            "Member 'start': the value must not be greater than that of 'end'."
         ) {
             $0.start = instant(2)
             $0.end = instant(1)
@@ -148,7 +148,7 @@ struct RuleCase: Sendable, CustomTestStringConvertible {
         RuleCase(
             .comparison,
             ["from", "to"],
-            "Member 'from': a value less than that of 'to' is expected."
+            "Member 'from': the value must be less than that of 'to'."
         ) {
             // By their position, not by their texts.
             $0.from = .done

@@ -29,7 +29,7 @@ import TidelineTestSupport
         var updatedAt: Date?
 
         static let german = TextOrder.localized(Locale(identifier: "de_DE"))
-        static let indexes: [[any PartialKeyPath<Entry> & Sendable]] = [
+        static let indexes: [[PropertyPath<Entry>]] = [
             [\.rank], [\.due], [\.name], [\.points, \.name],
         ]
         static let localizedIndexes = [
@@ -195,7 +195,7 @@ import TidelineTestSupport
         #expect(throws: SyncError.self) { try ranked.after(record) }
     }
 
-    @Test("a server gets the position as a filter, but no position in the order of a language")
+    @Test("a server gets the position as a filter, but no position in a localized order")
     func remote() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Entry.self])

@@ -65,6 +65,7 @@ private struct OldJob: SyncRecord {
             #expect(try await jobs.sum(\.minutes, by: \.status).isEmpty)
             #expect(try await jobs.distinct(\.title).isEmpty)
             #expect(try await !jobs.exists(where: { _ in .always() }))
+            #expect(try await !jobs.exists())
             #expect(try await jobs.first() == nil)
         }
     }
@@ -88,6 +89,9 @@ private struct OldJob: SyncRecord {
             #expect(try await jobs.count(by: \.status) == [.done: 2, .open: 1])
             #expect(try await jobs.count(by: \.small, where: { $0.id != "a" }) == [3: 1, nil: 1])
             #expect(try await jobs.sum(\.minutes, by: \.status) == [.done: 40, .open: 20])
+            let later = try await jobs.sum(\.minutes, by: \.status, where: { $0.id != "a" })
+            #expect(later == [.done: 30, .open: 20])
+            #expect(try await jobs.exists())
             #expect(try await jobs.distinct(\.status) == [.done, .open])
             #expect(try await jobs.distinct(\.distance, done) == [nil, 2])
             #expect(try await jobs.exists(where: { $0.minutes == 30 }))
@@ -108,6 +112,7 @@ private struct OldJob: SyncRecord {
             let inReader = try await device.context.read { reader in
                 let jobs = try reader.table(Job.self)
                 #expect(try jobs.exists(where: { $0.minutes == 30 }))
+                #expect(try jobs.exists())
                 #expect(try jobs.max(\.price) == 3)
                 return try jobs.sum(\.minutes)
             }

@@ -96,7 +96,7 @@ struct FieldScene {
 
 extension Device {
     /// Returns the records whose parents are missing.
-    func missingParents() async throws -> [MissingParents] {
+    func missingParents() async throws -> [UnresolvedReference] {
         try await context.read { try $0.missingParents() }
     }
 }

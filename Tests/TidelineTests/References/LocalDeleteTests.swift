@@ -47,6 +47,10 @@ import TidelineTestSupport
         #expect(error?.code == .rowIsReferenced)
         #expect(error?.message.contains("'Invoice'") == true)
         #expect(error?.message.contains("'jobID'") == true)
+        #expect(
+            error?.brokenReference
+                == BrokenReference(reason: .rowIsReferenced, column: "jobID", table: "Invoice")
+        )
         #expect(try await scene.contents(scene.device) == before)
         #expect(try await scene.device.queue() == ["insert i"])
         // A transaction that catches the error keeps its other changes.

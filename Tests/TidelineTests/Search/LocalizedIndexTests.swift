@@ -1,4 +1,4 @@
-// The indexes of a store file in the order of a language: what keeps them right, and when they are made again.
+// The localized indexes of a store file: how they stay correct, and when they are rebuilt.
 
 import Foundation
 import Testing

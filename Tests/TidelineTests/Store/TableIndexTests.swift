@@ -17,7 +17,7 @@ import TidelineTestSupport
 
     private struct Indexed: SyncRecord {
         static let tableName = "Item"
-        static let indexes: [[any PartialKeyPath<Indexed> & Sendable]] = [
+        static let indexes: [[PropertyPath<Indexed>]] = [
             [\.rank], [\.text, \.rank],
         ]
         var id = ""
@@ -28,14 +28,14 @@ import TidelineTestSupport
     /// The column of an index has another type now.
     private struct Retyped: SyncRecord {
         static let tableName = "Item"
-        static let indexes: [[any PartialKeyPath<Retyped> & Sendable]] = [[\.rank]]
+        static let indexes: [[PropertyPath<Retyped>]] = [[\.rank]]
         var id = ""
         var rank = ""
         var text = ""
     }
 
     private struct Wrong: SyncRecord {
-        static let indexes: [[any PartialKeyPath<Wrong> & Sendable]] = [[\.text.count]]
+        static let indexes: [[PropertyPath<Wrong>]] = [[\.text.count]]
         var id = ""
         var text = ""
     }

@@ -2,7 +2,7 @@
 //
 // The condition consists of comparisons with the values that the record has for the keys of the order, so that records
 // which are added and removed in the meantime do not move the position. It is a part of the filter: every store and the
-// server can evaluate it, except for an order of a language, which only a device has.
+// server can evaluate it, except for a localized order, which only a device has.
 
 import TidelineCore
 
@@ -69,7 +69,7 @@ extension QueryPosition.Key {
     private var isNull: QueryExpression { .compare(.eq, expression, .null) }
     private var isNotNull: QueryExpression { .compare(.ne, expression, .null) }
 
-    /// Returns the condition that a record's value compares like this with that of the position.
+    /// Returns the condition on a record's value that compares it with the value of the position.
     func compare(_ comparison: Comparison) -> QueryExpression {
         if comparison == .eq, value.isNull { return isNull }
         let other = QueryExpression(.value(value))
@@ -94,10 +94,10 @@ extension QueryPosition.Key {
         }
     }
 
-    /// A condition on the first key alone that all records after the position meet, for which an index can be used; nil
-    /// if there is none.
+    /// A condition on the first key alone that all records after the position satisfy, for which an index can be used;
+    /// nil if there is none.
     ///
-    /// A store can read the records with and without null one after the other.
+    /// If it is an alternative of null and not null, a store can read each part with an index (NullsApart).
     var bound: QueryExpression? {
         switch (value, term.isAscending) {
         case (.null, true): QueryExpression(.any([isNull, isNotNull]))

@@ -3,7 +3,10 @@
 public import TidelineCore
 import TidelineSQLite
 
-/// SQL for a store, with the tables that it may read.
+/// A SQL statement for a store, with the tables that it may read.
+///
+/// Its text and values are not public, and only ``SQLiteStore`` executes it. A store that wraps another one passes it
+/// on from ``LocalStoreReader/sql(_:)``.
 public struct SQLRequest: Sendable {
     /// The statement, with its values.
     public var query: SQLQuery

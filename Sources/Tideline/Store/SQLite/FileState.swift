@@ -1,4 +1,4 @@
-// FileState: the states of a store's file, between which transactions of this store and of other processes lie.
+// FileState: identifies the last commit of a store's file, by this store or by another process.
 
 import TidelineSQLite
 
@@ -32,7 +32,7 @@ struct FileState: Equatable {
         case .file(let commit):
             StoreState(
                 number: (UInt64(truncatingIfNeeded: opens) << 32) | UInt64(commit.number),
-                mark: commit.checksum
+                checksum: commit.checksum
             )
         case .connection(let changes): StoreState(number: UInt64(truncatingIfNeeded: changes))
         }

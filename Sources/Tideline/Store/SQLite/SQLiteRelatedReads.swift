@@ -141,12 +141,7 @@ private struct KeyedSelect {
     /// The keys as a JSON array.
     private var keys: String {
         var writer = JSONWriter()
-        writer.byte("[")
-        for (index, key) in query.keys.enumerated() {
-            if index > 0 { writer.byte(",") }
-            writer.string(key)
-        }
-        writer.byte("]")
+        writer.strings(query.keys)
         return writer.text
     }
 }

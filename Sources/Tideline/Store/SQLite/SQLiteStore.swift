@@ -398,8 +398,9 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Runs a read, and repeats it after a search index or an index in the order of a language was brought up to date,
-    /// if another program has changed rows.
+    /// Runs a read, and repeats it after an index was brought up to date, because another program has changed rows.
+    ///
+    /// It is a search index or a localized index.
     func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
         for _ in 0..<Self.searchTries {
             do {

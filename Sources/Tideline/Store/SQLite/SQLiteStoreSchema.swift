@@ -42,7 +42,7 @@ struct SQLiteTable: Sendable {
     let memberNames: [[UInt8]]
     /// The search index in the file; nil if the model declares none, or the file has another one.
     var search: SearchTables?
-    /// The indexes in the order of a language; nil if the model declares none, or the file has others.
+    /// The localized indexes; nil if the model declares none, or the file has others.
     var order: OrderTables?
 
     init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
@@ -92,8 +92,8 @@ struct SQLiteTable: Sendable {
             insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(marks))"
             return
         }
-        // A replaced row would get another key of SQLite's, by which the search index knows it, and would count as
-        // changed in all columns.
+        // A replaced row would get another rowid, by which the search index knows it, and would count as changed in
+        // all columns.
         let changes = names.filter { $0 != "\"id\"" }.map { "\($0) = excluded.\($0)" }
         insert = """
             INSERT INTO \(table) (\(list)) VALUES (\(marks))

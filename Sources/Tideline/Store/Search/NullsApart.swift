@@ -16,14 +16,14 @@ extension TableQuery {
         }
         let value = key.expression
         let parts = filter.expression.chainOfConditions
-        for (place, part) in parts.enumerated() {
+        for (position, part) in parts.enumerated() {
             guard case .any(let choices) = part.kind, choices.count == 2,
                 let null = choices.firstIndex(where: { $0.isNullTest(of: value) }),
                 choices[1 - null].comparesWithoutNull(value)
             else { continue }
             func query(_ choice: Int) -> TableQuery {
                 var rest = parts
-                rest.remove(at: place)
+                rest.remove(at: position)
                 var copy = self
                 copy.filter = Filter(
                     rest.reduce(choices[choice]) {

@@ -1,17 +1,17 @@
-// OrderTables: the indexes of a table in the order of a language, and the triggers that record what they lack.
+// OrderTables: the localized indexes of a table, and the triggers that record the rows that they do not know.
 //
-// The collation of such an index is known to this library only. An index of the table itself would prevent each other
-// program from writing to the table, and a damaged one would damage the table. The indexes are therefore on a copy of
-// their columns. Triggers write the ids of changed rows to an ordinary table, and the store brings the copy up to date
-// before it commits, as it does for a search index.
+// Only this library knows the collation of such an index. An index on the table itself would prevent other programs
+// from writing to the table, and a damaged one would damage the table. The indexes are therefore on a copy of their
+// columns. Triggers write the ids of changed rows to an ordinary table, and the store brings the copy up to date before
+// it commits, as it does for a search index.
 //
-// The name of the collation contains the locale and the version of the order. A file whose names differ is from another
-// system or for another language: its copy is removed and made again, and never used.
+// The name of the collation contains the locale and the version of the order. If it differs, the file is from another
+// system or for another language: its copy is never used, and is rebuilt.
 
 import TidelineCore
 import TidelineSQLite
 
-/// The indexes of a table in a store file in the order of a language.
+/// The localized indexes of a table in a store file.
 struct OrderTables: Sendable {
     let schema: TableSchema
     let indexes: [TableOrderIndex]
@@ -57,8 +57,8 @@ struct OrderTables: Sendable {
     /// The columns of the copy by the names of the columns of the table, `id` included.
     var copies: [String: Identifier] {
         var copies = [SystemColumn.id: Self.key]
-        for (place, column) in columns.enumerated() {
-            copies[column.name] = Identifier("__c\(place)")
+        for (position, column) in columns.enumerated() {
+            copies[column.name] = Identifier("__c\(position)")
         }
         return copies
     }
@@ -77,8 +77,8 @@ struct OrderTables: Sendable {
             (copy.name, "CREATE TABLE \(copy.quoted) (\(list([key] + declared))) WITHOUT ROWID"),
             (Self.log(schema.name), "CREATE TABLE \(log) (\(key)) WITHOUT ROWID"),
         ]
-        for (place, index) in indexes.enumerated() {
-            let name = "\(copy.name).\(place)"
+        for (position, index) in indexes.enumerated() {
+            let name = "\(copy.name).\(position)"
             let values = index.columns.dropLast().map(copied)
             let collation = Identifier(index.order.collation).quoted
             let text = "\(copied(index.columns.last ?? "")) COLLATE \(collation)"
@@ -98,14 +98,14 @@ struct OrderTables: Sendable {
             ),
             ("deleted", "DELETE ON \(table)", ["OLD"]),
         ]
-        for (event, place, rows) in events {
+        for (event, clause, rows) in events {
             let name = "\(copy.name).\(event)"
             // The conflict clause of the statement that fires the trigger would override one in 'INSERT OR IGNORE'.
             let notes = rows.map { row in
                 "INSERT INTO \(log) VALUES (\(row).\"id\") ON CONFLICT DO NOTHING;"
             }
             let sql = """
-                CREATE TRIGGER \(Identifier(name).quoted) AFTER \(place)
+                CREATE TRIGGER \(Identifier(name).quoted) AFTER \(clause)
                 BEGIN
                 \(notes.joined(separator: "\n"))
                 END
@@ -204,7 +204,7 @@ struct OrderTables: Sendable {
         do {
             try database.savepoint { try applyLog(in: database) }
         } catch let error as SQLiteError where error.isCorrupt {
-            // The indexes can be made again from the rows, whereas a change that fails would be lost.
+            // The indexes can be rebuilt from the rows, whereas a change that fails would be lost.
             guard database.isInTransaction else {
                 throw IndexBehind(tables: [schema.name], isDamaged: true)
             }
@@ -212,7 +212,7 @@ struct OrderTables: Sendable {
         }
     }
 
-    /// Makes the indexes again from the rows.
+    /// Rebuilds the indexes from the rows.
     func remake(in database: Database) throws {
         try Self.remove(from: schema.name, in: database)
         try make(in: database) { _ in }

@@ -1,8 +1,8 @@
-// OrderedSelect: the statement of a query in the order of a language that an index can answer.
+// OrderedSelect: the statement of a query in a localized order that an index can answer.
 
 import TidelineCore
 
-/// A query that is ordered by an index in the order of a language.
+/// A query whose order is that of a localized index.
 struct OrderedSelect {
     private let query: TableQuery
     private let table: SQLiteTable
@@ -12,8 +12,8 @@ struct OrderedSelect {
 
     /// Nil if no index has the order of the query.
     ///
-    /// The table of the index is joined; SQLite decides whether it begins with this index or with another one that
-    /// excludes more rows.
+    /// The statement joins the copy that has the index. SQLite decides whether it starts with this index or with
+    /// another one that excludes more rows.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a query that is not valid.
     init?(_ query: TableQuery, _ table: SQLiteTable) throws {
@@ -53,7 +53,7 @@ struct OrderedSelect {
 extension OrderedSelect {
     /// Returns the statement that counts the rows with null in the first column of an index; nil for other conditions.
     ///
-    /// A read that is ordered by a property which cannot be nil counts them.
+    /// A read that is sorted by a property that cannot be nil counts them.
     static func count(_ filter: Filter?, _ table: SQLiteTable) throws -> SQL? {
         guard let tables = table.order, let filter, !filter.expression.searches,
             let condition = try SQLiteStoreSQL.checked(filter, table),
@@ -73,7 +73,7 @@ extension OrderedSelect {
 }
 
 extension TableOrderIndex {
-    /// Returns whether the index has the rows in an order, once the condition has compared its first columns.
+    /// Returns whether the index has the rows in an order, if the condition compares its first columns with values.
     fileprivate func has(_ keys: [SortKey], _ first: SortKey, _ filter: QueryExpression?) -> Bool {
         let keys = keys.prefix { !$0.isID }
         let compared = columns.count - keys.count

@@ -195,7 +195,7 @@ struct SearchTables: Sendable {
                 try database.savepoint {}
             }
         } catch let error as SQLiteError where error.isCorrupt {
-            // The index can be made again from the rows, whereas a change that fails would be lost.
+            // The index can be rebuilt from the rows, whereas a change that fails would be lost.
             guard database.isInTransaction else {
                 throw IndexBehind(tables: [schema.name], isDamaged: true)
             }
@@ -203,7 +203,7 @@ struct SearchTables: Sendable {
         }
     }
 
-    /// Makes the index again from the rows.
+    /// Rebuilds the index from the rows.
     func remake(in database: Database) throws {
         // An index whose first pages are damaged could not even be dropped: the pages of an empty one replace them.
         let name = schema.searchIndex.name

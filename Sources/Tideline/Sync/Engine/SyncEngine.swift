@@ -164,6 +164,24 @@ final class SyncEngine: Sendable {
         return try await tokens.pinned(body)
     }
 
+    /// Runs requests that change nothing on the device, for the account that is signed in now.
+    ///
+    /// - Throws: ``SyncError`` with code `offline`, `suspended`, or `cancelled` with the description `what`, and the
+    ///   errors of `body`.
+    func asking<Result>(
+        _ what: String,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        do {
+            try calls.check()
+            return try await pinned(body)
+        } catch let error as TransportError {
+            throw SyncError.offline(error)
+        } catch let error as CancellationError {
+            throw SyncError.cancelled(what, error)
+        }
+    }
+
     /// Runs `body` in turn with the other pushes, pulls and purges.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.

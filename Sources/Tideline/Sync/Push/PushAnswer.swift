@@ -235,8 +235,8 @@ package enum PushLook: Sendable, Hashable {
 
     /// Returns the meaning of the row's state outside of the group.
     ///
-    /// If the row is as the operation expects it, another operation of the group is the reason of the rejection, and
-    /// would be so each time.
+    /// If the row is as the operation expects it, another operation of the group caused the rejection, and would cause
+    /// it with each attempt.
     private func outcomeOfUndone(
         _ operation: QueuedOperation,
         _ answer: PushAnswer

@@ -1,4 +1,4 @@
-// WaitCircle: groups and operations that wait for each other, of which none could be sent.
+// WaitCircle: groups and operations that wait for each other, so that none of them could be sent.
 //
 // A group waits as a whole, so two groups can wait for each other although no row waits for itself: each of them may
 // insert a parent that the other one names. They become one group, in which the parents come first.
@@ -8,7 +8,7 @@ import TidelineCore
 /// The groups and operations that wait for each other.
 struct WaitCircle {
     let reader: QueueReader
-    /// The operations that are sent before, by their ids.
+    /// The ids of the operations that are sent before.
     let taken: Set<Int64>
 
     /// A group, or an operation without one.
@@ -40,7 +40,7 @@ struct WaitCircle {
             waits[unit] = []
             let own = try self.members(of: unit)
             members[unit] = own
-            // Others wait for the app or for another account, not for this group.
+            // The other groups and operations wait for the app or for another account, not for this group.
             guard own.allSatisfy({ $0.state != .parked && $0.damage == nil && maySend($0) }) else {
                 continue
             }

@@ -19,7 +19,7 @@ extension FilterChecker {
         return byPosition(comparison, one, two, result)
     }
 
-    /// Checks a comparison in the order of a language, which only a device can evaluate.
+    /// Checks a comparison in a localized order, which only a device can evaluate.
     func localizedCompare(
         _ comparison: Comparison,
         _ left: QueryExpression,

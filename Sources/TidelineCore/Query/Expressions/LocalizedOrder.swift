@@ -1,9 +1,9 @@
 // LocalizedOrder: the order of texts by the rules of a language, the same one in memory and in SQLite.
 //
-// Foundation compares two texts from their first difference on, after it has folded what came before. That is not
-// consistent: the beginning of a text may decide how its end is read ("ch" is one letter in Czech), so that three texts
-// can form a circle. A comparison from the first character on is the one of ICU, which is consistent. Control
-// characters have no weight in it, so two different ones in front of the texts are the first difference.
+// Foundation skips the part in which two texts are equal apart from case and width, and passes only the rest to ICU.
+// That is not consistent: the beginning of a text may decide how its end is read ("ch" is one letter in Czech), so that
+// three texts can form a cycle. ICU's comparison of whole texts is consistent. Two different control characters in
+// front of the texts, which have no weight in that comparison, make Foundation pass the whole texts.
 
 package import Foundation
 
@@ -93,15 +93,15 @@ package struct LocalizedOrder: Hashable, Sendable {
 
     // MARK: - Version
 
-    /// A text that differs if this system orders some texts differently from another system, or may do so.
+    /// A text that differs between two systems that order some texts differently, or may do so.
     ///
-    /// Foundation does not tell the version of its order. This is a hash of the version of the operating system, which
+    /// Foundation has no version of its order. This is a hash of the version of the operating system, which
     /// contains the order, and of the order of some texts by the locale.
     package var version: String {
         Self.facts(locale).version
     }
 
-    /// What is found out once for each locale.
+    /// The facts about the order of a locale, found out once.
     private struct Facts {
         var isPlain: Bool
         var version: String

@@ -50,7 +50,7 @@ enum PlainTextOrder {
 
     private static let pairs = 400
 
-    /// Languages in which no two ASCII letters are a letter of their own.
+    /// Languages in which no sequence of two ASCII letters counts as one letter.
     private static let languages: Set<String> = [
         "de", "en", "es", "fi", "fr", "it", "nl", "pl", "pt", "sv",
     ]
@@ -68,7 +68,7 @@ enum PlainTextOrder {
         /// Whether the next character is not a mark that belongs to the one before it.
         var isAtStart: Bool { place >= bytes.count || bytes[place] < Self.marks }
 
-        /// The first byte of U+0300, the first of the characters among which marks are.
+        /// The first byte of U+0300, from which on there are combining marks.
         private static let marks: UInt8 = 0xCC
 
         /// Whether the next character is a Latin letter with an accent, and the same one in the other text.

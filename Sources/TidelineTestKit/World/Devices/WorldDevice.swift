@@ -420,8 +420,8 @@ final class WorldDevice: Sendable {
     ) -> Bool {
         guard let current, current.text != record.text, isOwn(current.text), isOwn(record.text)
         else { return false }
-        // The update is not pushed yet, or an earlier record of the state changed the text, or the record was read after
-        // an unsent update.
+        // The update is not pushed yet, or an earlier record of the state changed the text, or the record was read
+        // after an unsent update.
         return current.state == record.state
             || state.withLock { $0.textsSet.contains(Self.stateKey(of: record)) }
             || recorder.hadOtherText(than: record.text, record.id, in: record.state, name)

@@ -63,7 +63,7 @@ final class SnapshotStore: LocalStore {
         }
     }
 
-    /// The names of changed tables; none is dropped where a listener is slow.
+    /// The names of changed tables; none is dropped if a listener is slow.
     func changes() -> AsyncStream<Set<String>> {
         AsyncStream { continuation in
             let id = UUID()

@@ -11,7 +11,7 @@ public import TidelineCore
 ///     case .accepted: break
 ///     case .conflict(let server): print(operation.itemID, "was changed by another device", server as Any)
 ///     case .rejected(let refusal): print(operation.itemID, refusal.message)
-///     case .stoppedWithTransaction, .waits, .parked, .failed: print(operation.itemID, "is not sent")
+///     case .notExecuted, .waiting, .parked, .failed: print(operation.itemID, "is not sent")
 ///     }
 /// }
 /// ```
@@ -24,7 +24,7 @@ public struct DryRun: Sendable, Hashable {
     ///
     /// The server rolls each one back, so an operation of a later batch meets the rows without the changes of the
     /// earlier ones. One that needs a row that an earlier batch inserts, or the delete of a row that refers to it,
-    /// has the outcome ``Outcome/waits``. A rule `unique` may be reported as broken by a value that an earlier batch
+    /// has the outcome ``Outcome/waiting``. A rule `unique` may be reported as broken by a value that an earlier batch
     /// frees.
     public var batches: Int
     /// Whether the whole queue was examined.
@@ -35,10 +35,10 @@ public struct DryRun: Sendable, Hashable {
 
     /// Whether the server would accept all operations that could be sent at once; false if the result is not complete.
     ///
-    /// An operation that waits for another one (``Outcome/waits``) is not counted, because the same push sends it
+    /// An operation that waits for another one (``Outcome/waiting``) is not counted, because the same push sends it
     /// afterward.
     public var isAccepted: Bool {
-        isComplete && operations.allSatisfy { $0.outcome == .accepted || $0.outcome == .waits }
+        isComplete && operations.allSatisfy { $0.outcome == .accepted || $0.outcome == .waiting }
     }
 
     /// Creates a result, for an app's tests.
@@ -84,12 +84,12 @@ extension DryRun {
         /// A push resolves the conflict by the table's ``ConflictPolicy``.
         case conflict(Row?)
         /// The server would reject the operation.
-        case rejected(Refusal)
+        case rejected(Rejection)
         /// The server would not execute the operation, because it rejects another one of its transaction.
-        case stoppedWithTransaction
+        case notExecuted
         /// A push sends it after an earlier operation of its row, of a row of its transaction, of its parent, or of
         /// a row that refers to it. Its outcome depends on that of the earlier one.
-        case waits
+        case waiting
         /// A push does not send it: it was rejected before and waits for the app, or it cannot be sent.
         case parked
         /// The server did not process it; a push retries such an operation. The value is the status of the response.
@@ -97,7 +97,7 @@ extension DryRun {
     }
 
     /// The rejection of an operation.
-    public struct Refusal: Sendable, Hashable {
+    public struct Rejection: Sendable, Hashable {
         /// The status of the response.
         public var statusCode: Int
         /// The rule that the row breaks; nil for another reason.

@@ -10,14 +10,7 @@ struct DryRunRunner {
     private static let batchRowsMax = 200
 
     func run() async throws -> DryRun {
-        do {
-            try engine.calls.check()
-            return try await engine.pinned { try await runPinned() }
-        } catch let error as TransportError {
-            throw SyncError.offline(error)
-        } catch let error as CancellationError {
-            throw SyncError.cancelled("dry run", error)
-        }
+        try await engine.asking("dry run") { try await runPinned() }
     }
 
     private func runPinned() async throws -> DryRun {
@@ -111,7 +104,7 @@ struct DryRunRunner {
         func outcomeUnsent(_ operation: QueuedOperation) -> DryRun.Outcome {
             if unchanged.contains(operation.id) { return .accepted }
             let isParked = operation.state == .parked || operation.damage != nil
-            return isParked || unsendable.contains(operation.id) ? .parked : .waits
+            return isParked || unsendable.contains(operation.id) ? .parked : .waiting
         }
     }
 
@@ -209,12 +202,12 @@ private struct EarlierBatches {
                 return DryRun.Outcome(answer, of: operation)
             }
             if let group = operation.group { waitingGroups.insert(group) }
-            return .waits
+            return .waiting
         }
         for (place, operation) in batch.enumerated()
-        where found[place] == .stoppedWithTransaction {
+        where found[place] == .notExecuted {
             guard let group = operation.group, waitingGroups.contains(group) else { continue }
-            found[place] = .waits
+            found[place] = .waiting
         }
         return found
     }
@@ -241,23 +234,23 @@ extension DryRun.Outcome {
     fileprivate init(_ answer: PushAnswer, of operation: QueuedOperation) {
         switch answer.status {
         case 200..<300: self = .accepted
-        case 424 where answer.isGroupFailed: self = .stoppedWithTransaction
+        case 424 where answer.isGroupFailed: self = .notExecuted
         case 412 where answer.rejectsTime: self = .failed(status: answer.status)
         case 404, 410:
             if answer.lacksTable || operation.kind == .insert {
-                self = .rejected(DryRun.Refusal(answer, operation))
+                self = .rejected(DryRun.Rejection(answer, operation))
             } else {
                 self = operation.kind == .delete ? .accepted : .conflict(nil)
             }
         case 409, 412:
             guard let item = answer.item else {
-                self = .rejected(DryRun.Refusal(answer, operation))
+                self = .rejected(DryRun.Rejection(answer, operation))
                 return
             }
             let isDeleted = item[SystemColumn.deleted] == true
             self = .conflict(isDeleted ? nil : JSONRowReader.withoutDeleted(item))
         case 408, 424, 429, 500...: self = .failed(status: answer.status)
-        default: self = .rejected(DryRun.Refusal(answer, operation))
+        default: self = .rejected(DryRun.Rejection(answer, operation))
         }
     }
 }
@@ -269,7 +262,7 @@ extension PushAnswer {
     fileprivate var rejectsTime: Bool { status == 412 && item == nil && isProven }
 }
 
-extension DryRun.Refusal {
+extension DryRun.Rejection {
     fileprivate init(_ answer: PushAnswer, _ operation: QueuedOperation) {
         self.init(
             statusCode: answer.status,

@@ -42,10 +42,10 @@ package enum PushGroups {
             .contains { $0.kind == .delete }
     }
 
-    /// Returns the replies, with the reply that a group shares for all of its operations but the first one that was
+    /// Returns the replies, with one shared reply for all operations of a rejected group except the first one that was
     /// rejected.
     ///
-    /// The others were not executed, whatever their replies say. They are retried if the rejected one is, and
+    /// The server did not execute the others, whatever their replies say. They are retried if the rejected one is, and
     /// otherwise wait for its outcome. If all have replies of their own, none of which is a success, the group was
     /// rejected as a whole, and each reply counts.
     package static func replies(

@@ -25,13 +25,7 @@ struct SchemaCheck {
 
     /// Returns the differences; requests the document of the server only if its schema has changed since.
     func differences() async throws -> [SchemaDifference] {
-        do {
-            return try await engine.pinned { try await checked() }
-        } catch let error as TransportError {
-            throw SyncError.offline(error)
-        } catch let error as CancellationError {
-            throw SyncError.cancelled("comparison of the schemas", error)
-        }
+        try await engine.asking("comparison of the schemas") { try await checked() }
     }
 
     private func checked() async throws -> [SchemaDifference] {
@@ -146,7 +140,7 @@ struct SchemaCheck {
         return try? SchemaDocument(response.body)
     }
 
-    /// The limit of a document; a call of the app is made even if the client compares nothing by itself.
+    /// The maximum size of a document; if the client compares nothing by itself (0), the default for calls of the app.
     private var bytesMax: Int {
         let limit = engine.limits.schemaBytesMax
         return limit > 0 ? limit : SyncLimits().schemaBytesMax
@@ -207,9 +201,10 @@ extension SyncContext {
     /// for difference in try await client.syncContext.schemaDifferences() { print(difference) }
     /// ```
     ///
-    /// - Returns: The differences, in the order of the tables and columns; none if both fit.
+    /// - Returns: The differences, in the order of the tables and columns; none if they match.
     /// - Throws: ``SyncError`` with code `storeNotInitialized`, `offline`, `unauthorized`, `insecureEndpoint`,
-    ///   `cancelled`, `suspended`, and `serverError` if the server has no such document, as the original servers.
+    ///   `cancelled` or `suspended`; and with code `serverError` if the server has no such document, like the original
+    ///   servers.
     public func schemaDifferences() async throws -> [SchemaDifference] {
         try await SchemaCheck(engine: engine()).differences()
     }

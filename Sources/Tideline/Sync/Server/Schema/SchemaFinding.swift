@@ -50,7 +50,7 @@ struct SchemaFinding: Sendable, Hashable {
 // MARK: - Storage
 
 extension SchemaFinding {
-    /// The form of a result in the store.
+    /// A result as it is stored.
     private struct Stored: Codable {
         struct Difference: Codable {
             var table: String

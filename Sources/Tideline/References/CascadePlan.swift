@@ -1,4 +1,4 @@
-// FollowingRows: the rows that a local delete changes, because they refer to the row directly or through other rows.
+// CascadePlan: the rows that a local delete changes, because they refer to the row directly or through other rows.
 //
 // The rules are those of the server (docs/decisions/0055): all rows are found before anything is changed, a `restrict`
 // anywhere among them prevents the delete, and rows are deleted before the rows that they refer to.
@@ -6,7 +6,7 @@
 import TidelineCore
 
 /// The rows that are deleted, or lose their reference, with a row that the app deletes.
-struct FollowingRows {
+struct CascadePlan {
     /// The rows that are deleted, each before the rows that it refers to.
     private(set) var deleted: [RowKey] = []
     /// The rows whose reference becomes null.
@@ -14,7 +14,7 @@ struct FollowingRows {
 
     var count: Int { deleted.count + cleared.count }
 
-    /// Finds the rows that follow a delete.
+    /// Finds the rows that the delete of a row changes.
     ///
     /// - Throws: ``SyncError`` with code `rowIsReferenced`, or `transactionTooLarge` if there are too many.
     init(of root: RowKey, _ queue: QueueTransaction) throws {
@@ -88,26 +88,12 @@ struct FollowingRows {
         _ rows: [RowKey: Row],
         _ references: ModelReferences
     ) -> [RowKey] {
-        var parents: [RowKey] = []
-        var seen: Set<RowKey> = []
         let keys = rows.keys.sorted { ($0.table, $0.itemID) < ($1.table, $1.itemID) }
-        for key in keys {
-            // The rows on the way from `key` to its parents, each with the parents that are left.
-            var path: [(key: RowKey, left: [RowKey])] = []
-            func enter(_ key: RowKey) {
-                guard let row = rows[key], seen.insert(key).inserted else { return }
-                path.append((key, references.parents(of: row, in: key.table)))
-            }
-            enter(key)
-            while let last = path.indices.last {
-                if let parent = path[last].left.popLast() {
-                    enter(parent)
-                } else {
-                    parents.append(path.removeLast().key)
-                }
-            }
+        let parentsFirst = keys.sortedByDependencies { key in
+            guard let row = rows[key] else { return [] }
+            return references.parents(of: row, in: key.table).filter { rows[$0] != nil }
         }
-        return parents.reversed()
+        return parentsFirst.reversed()
     }
 
     /// Checks that all rows belong to the account that changes them, before anything is changed.
@@ -150,14 +136,14 @@ extension LocalChanges {
             try queue.store.row(id: .string(id), in: table) != nil
         else { return try deleteRow(id, basisVersion: basisVersion) }
         var queue = queue
-        let following = try FollowingRows(of: RowKey(table, id), queue)
-        if following.count > 0 {
+        let plan = try CascadePlan(of: RowKey(table, id), queue)
+        if plan.count > 0 {
             try queue.checkAccount(try queue.reader.operations(table, id))
-            try following.checkAccounts(queue)
-            if queue.group == nil, following.count < queue.limits.transactionRowsMax {
+            try plan.checkAccounts(queue)
+            if queue.group == nil, plan.count < queue.limits.transactionRowsMax {
                 queue.group = queue.makeID()
             }
-            try following.change(queue)
+            try plan.change(queue)
         }
         try LocalChanges(queue: queue, table: table, declared: declared)
             .deleteRow(id, isLast: true, basisVersion: basisVersion)
@@ -169,13 +155,19 @@ extension SyncError {
         _ row: RowKey,
         _ edge: ModelReferences.Edge
     ) -> SyncError {
-        SyncError(
+        var error = SyncError(
             .rowIsReferenced,
             """
             Row '\(row.itemID)' of table '\(row.table)' cannot be deleted: rows of table '\(edge.child)' refer to \
             rows of '\(edge.parent)' by '\(edge.column)' with the rule 'restrict'. Delete or change them first.
             """
         )
+        error.brokenReference = BrokenReference(
+            reason: .rowIsReferenced,
+            column: edge.column,
+            table: edge.child
+        )
+        return error
     }
 
     fileprivate static func cascadeTooLarge(_ row: RowKey, max: Int) -> SyncError {

@@ -1,11 +1,11 @@
-// MissingParents: the records whose parents the device does not have, found by comparing the tables.
+// UnresolvedReference: a reference whose parents the device lacks in part, found by comparing the tables.
 
 import TidelineCore
 
-/// The records of a table that refer to records which the device does not have.
+/// A reference of a table, with the records whose parent the device does not have.
 ///
-/// ``SyncReader/missingParents()`` returns it.
-public struct MissingParents: Sendable, Hashable {
+/// ``SyncReader/missingParents()`` returns one for each reference with such records.
+public struct UnresolvedReference: Sendable, Hashable {
     /// The table of the records.
     public var table: String
     /// The column with the id of the parent.
@@ -36,7 +36,7 @@ extension SyncReader {
     ///
     /// - Throws: ``SyncError`` with code `transactionEnded` after the end of the closure, `storeFailure`, or
     ///   `cancelled` if the task is cancelled before the end.
-    public func missingParents() throws -> [MissingParents] {
+    public func missingParents() throws -> [UnresolvedReference] {
         let edges = engine.catalog.references.all
         record { region in
             for edge in edges {
@@ -48,7 +48,7 @@ extension SyncReader {
     }
 
     /// Compares the two tables of a reference in the store; returns nil if no parent is missing.
-    private func missingParents(by edge: ModelReferences.Edge) throws -> MissingParents? {
+    private func missingParents(by edge: ModelReferences.Edge) throws -> UnresolvedReference? {
         let parent = RelatedRows(
             column: edge.column,
             table: edge.parent,
@@ -63,9 +63,9 @@ extension SyncReader {
         var query = TableQuery(filter: isMissing)
         query.select = [SystemColumn.id]
         query.order = [SortKey(column: SystemColumn.id)]
-        query.limit = MissingParents.idsMax
+        query.limit = UnresolvedReference.idsMax
         let first = query
-        return MissingParents(
+        return UnresolvedReference(
             table: edge.child,
             column: edge.column,
             parentTable: edge.parent,
@@ -75,6 +75,6 @@ extension SyncReader {
     }
 }
 
-extension MissingParents {
+extension UnresolvedReference {
     fileprivate static let idsMax = 1000
 }
