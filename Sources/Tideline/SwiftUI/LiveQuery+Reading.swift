@@ -16,7 +16,7 @@ extension LiveQuery {
     ///
     /// The closure runs as in `SyncContext.observe(_:)`: off the main actor, on one committed state, and again after
     /// each commit that may change its result. An error that it throws ends the observation and is in ``error``, where
-    /// an error that is not a ``SyncError`` is the `cause`. Call ``update(reading:)-(_)`` to begin again.
+    /// an error that is not a ``SyncError`` is the `cause`. Call `update(reading:)` to begin again.
     ///
     /// - Parameters:
     ///   - context: The context of the client.

@@ -18,9 +18,8 @@ import Synchronization
 /// }
 /// ```
 ///
-/// It also shows the result of a closure over several tables, or of a query with related records: see
-/// ``init(_:reading:)-(SyncContext,_)`` and ``init(_:_:onDecodingFailure:)-(SyncContext,_,_)``. For a result that is not
-/// an array, use ``LiveValue``.
+/// It also shows the array that a closure reads from several tables, and a query with related records: pass the
+/// ``SyncContext`` in place of the table. For a result that is not an array, use ``LiveValue``.
 ///
 /// Reading and decoding run off the main actor; only the finished list is delivered to it. Observation ends
 /// when the object is released. No change is missed; if several arrive together, the latest state is shown.

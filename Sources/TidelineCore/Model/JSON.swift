@@ -61,7 +61,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Throws: `DecodingError`.
     package func makeDecoder() throws -> any Decoder {
-        // A DocumentDecoder rejects what it cannot decode exactly, which nobody would decode again here.
+        // A DocumentDecoder leaves some documents to JSONDecoder, which would be too late here.
         try Self.decoder.decode(KeptDecoder.self, from: Data(text.utf8)).decoder
     }
 
