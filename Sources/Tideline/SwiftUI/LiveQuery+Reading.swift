@@ -6,7 +6,7 @@ extension LiveQuery {
     /// Observes the array that a closure reads from any number of tables.
     ///
     /// ```swift
-    /// let late = LiveQuery(client.syncContext) { reader in
+    /// let late = await LiveQuery(client.syncContext) { reader in
     ///     let todos = try reader.table(TodoItem.self)
     ///     return try reader.table(TodoList.self).read().filter { list in
     ///         try todos.exists(where: { $0.list == list.id && !$0.complete })
