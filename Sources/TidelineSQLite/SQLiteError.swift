@@ -76,6 +76,9 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the code is SQLITE_ERROR, for invalid SQL or for a failure that only the message describes.
     package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 
+    /// Whether a value is longer than SQLite supports.
+    package var isTooBig: Bool { primaryCode == SQLITE_TOOBIG }
+
     /// Whether `sum` of integers is out of the range of 64 bits.
     package var isIntegerOverflow: Bool { isGeneric && message == "integer overflow" }
 

@@ -22,6 +22,20 @@ struct ReadRunner {
         isRecording: Bool = false,
         _ body: @escaping @Sendable (SyncReader) throws -> Result
     ) async throws -> (result: Result, region: ReadRegion) {
+        // A task that prefers an executor, such as the one of a simulation, stays on it.
+        if withUnsafeCurrentTask(body: { $0?.unownedTaskExecutor }) != nil {
+            return try await runHere(isRecording: isRecording, body)
+        }
+        return try await withTaskExecutorPreference(ClosureThreads.shared) {
+            try await runHere(isRecording: isRecording, body)
+        }
+    }
+
+    /// Runs a closure on the thread that the task runs on.
+    private func runHere<Result: Sendable>(
+        isRecording: Bool,
+        _ body: @escaping @Sendable (SyncReader) throws -> Result
+    ) async throws -> (result: Result, region: ReadRegion) {
         do {
             return try await untilCancelled { stop in
                 try await engine.read { [engine] queue in

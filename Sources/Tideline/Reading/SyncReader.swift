@@ -28,7 +28,7 @@ public final class SyncReader {
     }
 
     let engine: SyncEngine
-    /// Whether the task that waits for the result was cancelled; nil in a transaction, which checks this itself.
+    /// Whether the task that waits for the result was cancelled; nil in a transaction without such a task.
     let stop: QueryStop?
     private var source: Source
     /// The error of the store; if set, every further read throws it.
@@ -46,7 +46,7 @@ public final class SyncReader {
 
     init(_ transaction: SyncTransaction) {
         engine = transaction.engine
-        stop = nil
+        stop = transaction.stop
         source = .transaction(transaction)
     }
 

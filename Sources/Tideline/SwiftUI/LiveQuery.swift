@@ -18,6 +18,9 @@ import Synchronization
 /// }
 /// ```
 ///
+/// It also shows the array that a closure reads from several tables, and a query with related records: pass the
+/// ``SyncContext`` in place of the table. For a result that is not an array, use ``LiveValue``.
+///
 /// Reading and decoding run off the main actor; only the finished list is delivered to it. Observation ends
 /// when the object is released. No change is missed; if several arrive together, the latest state is shown.
 @Observable
@@ -39,7 +42,9 @@ public final class LiveQuery<Record: Sendable> {
     /// Whether the query has not yet returned records or an error.
     public private(set) var isLoading = true
 
-    @ObservationIgnored private let table: SyncTable<Record>
+    /// The table of queries; nil if a closure or a query with related records gives the records.
+    @ObservationIgnored private let table: SyncTable<Record>?
+    @ObservationIgnored let engine: @Sendable () throws -> SyncEngine
     @ObservationIgnored private let onDecodingFailure: DecodingFailurePolicy
     @ObservationIgnored private let watching = LiveTask()
     /// The query that was last passed to ``follow(_:)``.
@@ -78,7 +83,16 @@ public final class LiveQuery<Record: Sendable> {
     ) {
         self.table = table
         self.onDecodingFailure = onDecodingFailure
+        engine = { [engine = table.engine] in engine }
         watch(query)
+    }
+
+    /// Shows the arrays of a sequence.
+    init(_ context: SyncContext, _ arrays: ObservedValues<[Record]>) {
+        table = nil
+        onDecodingFailure = .throw
+        engine = { try context.engine() }
+        show(arrays)
     }
 
     /// Shows another query from now on.
@@ -105,16 +119,43 @@ public final class LiveQuery<Record: Sendable> {
     }
 
     fileprivate func watch(_ query: Result<Query<Record>, any Error>) {
+        guard let table else {
+            let error = SyncError.unsupportedQuery(
+                "this list was created without a table. Call update(reading:), or create a LiveQuery with the table."
+            )
+            return show(ObservedValues<LiveRows<Record>.Value>(deferred: { throw error })) { $0 }
+        }
+        show(table.observeLive(query.map(\.table)), as: { $0 })
+    }
+
+    /// Shows the arrays of a sequence from now on.
+    func show(_ arrays: ObservedValues<[Record]>) {
+        show(arrays) { LiveRows<Record>.Value(records: $0, failures: []) }
+    }
+
+    private func show<Value: Sendable>(
+        _ values: ObservedValues<Value>,
+        as rows: @escaping @Sendable (Value) -> LiveRows<Record>.Value
+    ) {
         isLoading = true
-        let results = table.observeLive(query.map(\.table))
         watching.replace(
             with: Task { [weak self] in
                 do {
-                    for try await result in results { self?.show(.success(result)) }
+                    for try await value in values { self?.show(.success(rows(value))) }
                 } catch {
                     self?.show(.failure(error))
                 }
             }
+        )
+    }
+
+    /// Returns the error for one that is not a ``SyncError``.
+    private func failure(_ cause: any Error) -> SyncError {
+        if table != nil { return .storeFailure(cause) }
+        return SyncError(
+            .storeFailure,
+            "The closure of the list threw an error: \(cause)",
+            cause: cause
         )
     }
 
@@ -134,7 +175,7 @@ public final class LiveQuery<Record: Sendable> {
             items = result.records
             error = nil
         case .failure(let cause):
-            error = cause as? SyncError ?? SyncError.storeFailure(cause)
+            error = cause as? SyncError ?? failure(cause)
         }
     }
 }

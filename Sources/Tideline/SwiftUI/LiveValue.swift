@@ -110,6 +110,22 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(isSame: { $0 == $1 }, body))
     }
 
+    /// Replaces what is observed by a query with related records.
+    public func update<Related: IncludableQuery>(
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) where Value == [Related.Entry] {
+        watch(context.observed(query.included, onDecodingFailure, isSame: nil))
+    }
+
+    /// Replaces what is observed by a query with related records; an equal result does not redraw the view.
+    public func update<Related: IncludableQuery>(
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) where Value == [Related.Entry], Related.Entry: Equatable {
+        watch(context.observed(query.included, onDecodingFailure, isSame: { $0 == $1 }))
+    }
+
     private func watch(_ values: ObservedValues<Value>) {
         isLoading = true
         watching.replace(

@@ -1,6 +1,7 @@
 // SyncTransaction: changes of several tables in one transaction on this device.
 
 import TidelineCore
+import TidelineSQLite
 
 /// A transaction over the tables of a client, valid while its closure runs.
 ///
@@ -39,6 +40,9 @@ public final class SyncTransaction {
     ///
     /// It is for functions that take a ``SyncReader``.
     public var reader: SyncReader { SyncReader(self) }
+
+    /// Whether the task that waits for the transaction was cancelled.
+    var stop: QueryStop? { current?.watch?.stop }
 
     /// Runs `body` on the store.
     ///

@@ -2,14 +2,16 @@
 // progress. The transaction runs on a thread of the store, outside of any task.
 
 import Synchronization
+import TidelineSQLite
 
 final class TransactionWatch: Sendable {
     private struct State {
-        var isCancelled = false
         /// The number of changed rows, by table.
         var changed: [String: Int] = [:]
     }
 
+    /// Whether the task that waits for the transaction was cancelled; it also ends a running statement of the app.
+    let stop = QueryStop()
     private let what: String
     private let events: SyncEvents?
     private let state = Mutex(State())
@@ -20,7 +22,7 @@ final class TransactionWatch: Sendable {
 
     /// - Throws: ``SyncError`` with code `cancelled` if the task is cancelled.
     func check() throws {
-        guard state.withLock({ $0.isCancelled }) else { return }
+        guard stop.isSet else { return }
         throw SyncError.cancelledChange(what, CancellationError())
     }
 
@@ -52,7 +54,7 @@ final class TransactionWatch: Sendable {
         return try await withTaskCancellationHandler {
             try await body(watch)
         } onCancel: {
-            watch.state.withLock { $0.isCancelled = true }
+            watch.stop.set()
         }
     }
 }

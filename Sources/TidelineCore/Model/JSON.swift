@@ -54,6 +54,24 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// - Throws: `DecodingError` if the document does not fit the type.
     public func decode<T: Decodable>(_ type: T.Type) throws -> T {
         if let value = DocumentDecoder.decode(type, from: text) { return value }
+        return try Self.decoder.decode(type, from: Data(text.utf8))
+    }
+
+    /// Returns a decoder over the document, for the initializer of a type that is known only to the caller.
+    ///
+    /// - Throws: `DecodingError`.
+    package func makeDecoder() throws -> any Decoder {
+        // A DocumentDecoder leaves some documents to JSONDecoder, which would be too late here.
+        try Self.decoder.decode(KeptDecoder.self, from: Data(text.utf8)).decoder
+    }
+
+    private struct KeptDecoder: Decodable {
+        let decoder: any Decoder
+
+        init(from decoder: any Decoder) throws { self.decoder = decoder }
+    }
+
+    private static var decoder: JSONDecoder {
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
             let container = try decoder.singleValueContainer()
@@ -66,7 +84,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
             }
             return stamp.appDate
         }
-        return try decoder.decode(type, from: Data(text.utf8))
+        return decoder
     }
 
     /// The document as a string.

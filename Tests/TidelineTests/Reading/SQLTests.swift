@@ -138,6 +138,83 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
+    @Test("nested values are decoded whatever is in them")
+    func nestedValues() async throws {
+        struct Part: Codable, Hashable {
+            var name = ""
+            var price: Decimal?
+            var weight: Float = 0
+            var photo: Data?
+            var made: Date?
+            var link: URL?
+        }
+        struct Result: Decodable, Hashable {
+            var part: Part
+            var counts: [String: Int]
+            var tags: [String]
+        }
+        let part = Part(
+            name: "a\"b\\c\nd\u{1}é😀",
+            price: Decimal(string: "12.345678901234567890123"),
+            weight: 1.5,
+            photo: Data([1, 2]),
+            made: Date(timeIntervalSince1970: 1_700_000_000.25),
+            link: URL(string: "https://example.org/a?b=c")
+        )
+        let counts = ["a\"b": 1, "\\": 2, "plain": 3]
+        let tags = ["\"", "\\\"", "\n", "plain"]
+        let (json, keys, list) = (
+            """
+            {"name":"a\\"b\\\\c\\nd\\u0001é😀","price":12.345678901234567890123,"weight":1.5,\
+            "photo":"AQI=","made":"2023-11-14T22:13:20.250Z","link":"https://example.org/a?b=c"}
+            """,
+            #"{"a\"b":1,"\\":2,"plain":3}"#, #"["\"","\\\"","\n","plain"]"#
+        )
+        try await withDevice { device, _ in
+            let results = try await device.context.read {
+                try $0.sql(
+                    "SELECT \(json) AS part, \(keys) AS counts, \(list) AS tags",
+                    as: Result.self
+                )
+            }
+            #expect(results == [Result(part: part, counts: counts, tags: tags)])
+            // A member is missing, or of another type.
+            for json in [#"{"weight":1}"#, #"{"name":1,"weight":1}"#, #"[1]"#, #"{"#, "7"] {
+                let found = await code {
+                    _ = try await device.context.read {
+                        try $0.sql(
+                            "SELECT \(json) AS part, '{}' AS counts, '[]' AS tags",
+                            as: Result.self
+                        )
+                    }
+                }
+                #expect(found == .rowDoesNotFit, "\(json)")
+            }
+        }
+    }
+
+    @Test(
+        "an instant that is out of range, and a value that is too long, are errors of the statement"
+    )
+    func outOfRange() async throws {
+        try await withDevice { device, _ in
+            let query: SQLQuery = "SELECT 9223372036854775807"
+            let early = await code {
+                _ = try await device.context.read { try $0.sql(query, as: Date.self) }
+            }
+            #expect(early == .rowDoesNotFit)
+            let long: SQLQuery = """
+                SELECT replace(printf('%.*c', 1000000, 'x'), 'x', printf('%.*c', 10000, 'y'))
+                """
+            let count = try await device.context.read { reader in
+                #expect(throws: SyncError.self) { try reader.sql(long) }
+                // The error does not end the read.
+                return try reader.sql("SELECT 1", as: Int.self)
+            }
+            #expect(count == [1])
+        }
+    }
+
     @Test("a value is never part of the statement")
     func injection() async throws {
         try await withDevice { device, _ in
@@ -348,6 +425,62 @@ private struct Visit: SyncRecord, Hashable {
             #expect(await code { try await task.value } == .cancelled)
             let one = try await device.context.read { try $0.sql("SELECT 1", as: Int.self) }
             #expect(one == [1])
+        }
+    }
+
+    /// A query that never ends.
+    private static let endless: SQLQuery = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+        SELECT max(i) FROM n
+        """
+
+    @Test(
+        "an endless statement in a transaction ends when its task is cancelled, and changes nothing",
+        .timeLimit(.minutes(5))
+    )
+    func cancelledTransaction() async throws {
+        try await withDevice { device, _ in
+            let context = device.context
+            let (started, start) = AsyncStream.makeStream(of: Void.self)
+            let task = Task {
+                try await context.transaction { transaction in
+                    try transaction.table(Todo.self).insert(Todo(id: "a"))
+                    start.finish()
+                    _ = try transaction.reader.sql(Self.endless)
+                }
+            }
+            for await _ in started {}
+            task.cancel()
+            #expect(await code { try await task.value } == .cancelled)
+            try await device.todos().insert(Todo(id: "b"))
+            #expect(try await device.todos().read().map(\.id) == ["b"])
+        }
+    }
+
+    @Test(
+        "endless statements on all cores stop neither other tasks nor their own cancellation",
+        .timeLimit(.minutes(5))
+    )
+    func manyAtOnce() async throws {
+        try await withDevice { device, _ in
+            let context = device.context
+            // A store has a thread for each of at most 16.
+            let count = min(ProcessInfo.processInfo.activeProcessorCount + 1, 16)
+            let (started, start) = AsyncStream.makeStream(of: Void.self)
+            let tasks = (0..<count).map { _ in
+                Task {
+                    try await context.read { reader in
+                        start.yield()
+                        _ = try reader.sql(Self.endless)
+                    }
+                }
+            }
+            var running = started.makeAsyncIterator()
+            for _ in 0..<count { await running.next() }
+            try await device.todos().insert(Todo(id: "a"))
+            #expect(try await device.todos().read().map(\.id) == ["a"])
+            for task in tasks { task.cancel() }
+            for task in tasks { #expect(await code { try await task.value } == .cancelled) }
         }
     }
 

@@ -178,18 +178,11 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
 
-    /// The decoder of a document.
-    private struct Document: Decodable {
-        let decoder: any Decoder
-
-        init(from decoder: any Decoder) throws { self.decoder = decoder }
-    }
-
     private func document() throws -> any Decoder {
         guard case .string(let text) = value, let json = try? JSON(text) else {
             throw Misfit(expected: "a JSON document")
         }
-        return try json.decode(Document.self).decoder
+        return try json.makeDecoder()
     }
 
     func decodeNil() -> Bool { value.isNull }
@@ -243,7 +236,7 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
     /// Returns the value with the kind that the type is read from.
     private func adapted(to special: SpecialType) -> Value {
         switch (special, value) {
-        case (.date, .integer(let integer)): .millisecondsSince1970(integer)
+        case (.date, .integer(let integer)): .millisecondsSince1970(integer) ?? value
         case (.decimal, .string(let text)): DecimalText.parse(text).map(Value.decimal) ?? value
         default: value
         }

@@ -85,7 +85,7 @@ extension Value {
         switch (type, self) {
         case (.boolean, .integer(let integer)) where integer == 0 || integer == 1:
             .bool(integer == 1)
-        case (.dateTime, .integer(let integer)): .millisecondsSince1970(integer)
+        case (.dateTime, .integer(let integer)): .millisecondsSince1970(integer) ?? self
         case (.number, .integer(let integer)): .number(Double(integer))
         case (.decimal, .string(let text)): DecimalText.parse(text).map(Value.decimal) ?? self
         case (.json, .string(let text)): .json(JSON(checked: text))
@@ -93,8 +93,9 @@ extension Value {
         }
     }
 
-    /// Returns an instant as a store has it.
-    static func millisecondsSince1970(_ milliseconds: Int64) -> Value {
-        .date(Timestamp(microseconds: milliseconds &* 1000).date)
+    /// Returns an instant as a store has it; nil if it is out of range.
+    static func millisecondsSince1970(_ milliseconds: Int64) -> Value? {
+        let (microseconds, isOutOfRange) = milliseconds.multipliedReportingOverflow(by: 1000)
+        return isOutOfRange ? nil : .date(Timestamp(microseconds: microseconds).date)
     }
 }

@@ -27,7 +27,7 @@ struct SQLiteConfinedRead {
             )
         } catch let error as ConfinementError {
             throw SyncError.unsupportedQuery(describe(error))
-        } catch let error as SQLiteError where error.isGeneric {
+        } catch let error as SQLiteError where error.isGeneric || error.isTooBig {
             throw SyncError.unsupportedQuery("SQLite rejects the statement: \(error.message)")
         } catch let error as SQLiteError where error.isInterrupt && request.stop?.isSet == true {
             throw SyncError.cancelledRead(CancellationError())
