@@ -256,7 +256,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
     // MARK: - Pending cascades
 
     mutating func hasPending() throws -> Bool {
-        if !state.cascades.isEmpty { return true }
+        if !state.cascades.isEmpty || !state.rehearsedCascades.isEmpty { return true }
         if let known = state.hasPending { return known }
         let found = try connection.run(ReferenceStatements.hasPending)
         state.hasPending = found.boolean(0, 0)
@@ -264,15 +264,15 @@ extension PostgresWriteTransaction: ReferenceTransaction {
     }
 
     mutating func put(_ pending: PendingCascade) {
+        guard !isDryRun else { return state.rehearsedCascades.append(pending) }
         state.cascades.append(pending)
         hasNewCascades = true
     }
 
     func isPending(_ id: String, in table: Table) throws -> Bool {
         let name = table.name.lowercased()
-        if state.cascades.contains(where: { $0.table.lowercased() == name && $0.id == id }) {
-            return true
-        }
+        let own = state.cascades + state.rehearsedCascades
+        if own.contains(where: { $0.table.lowercased() == name && $0.id == id }) { return true }
         return try connection.run(
             "SELECT 1 FROM tideline.cascades WHERE \"table\" = $1 AND \"id\" = $2",
             [.text(name), .text(id)]
