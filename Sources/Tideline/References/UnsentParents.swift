@@ -143,7 +143,7 @@ extension PushPreparation {
     }
 
     /// Returns whether the queue may have inserts of parents of a table's rows.
-    private func mayWaitForParents(_ table: String, _ work: inout Work) throws -> Bool {
+    func mayWaitForParents(_ table: String, _ work: inout Work) throws -> Bool {
         if let known = work.tablesWithInserts[table] { return known }
         let parents = Set(queue.catalog.references.parents(of: table).map(\.parent))
         let mayWait = try !parents.isEmpty && queue.reader.mayCreate(rowsOf: parents)

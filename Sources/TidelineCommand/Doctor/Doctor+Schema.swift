@@ -117,14 +117,16 @@ extension Doctor {
     /// Reports columns of a device's table that the server's table lacks.
     func checkColumns(
         _ table: Report,
+        _ local: Set<String>,
         _ path: String,
         _ asker: Asker,
         _ tables: ServerTables?,
         _ findings: inout Findings
     ) async {
-        guard let name = table.string("name"), case .texts(let columns)? = table["columns"] else {
+        guard let name = table.string("name"), case .texts(let stored)? = table["columns"] else {
             return
         }
+        let columns = stored.filter { !local.contains("\(name).\($0)") }
         let place = "columns \(name)"
         let missing: [String]
         if let known = tables?.tables[name.lowercased()] {

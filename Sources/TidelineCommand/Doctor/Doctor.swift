@@ -219,11 +219,17 @@ struct Doctor: Sendable {
                 "\(parked) operations were rejected and wait for the app. Run 'tideline inspect'."
             )
         }
+        var local: Set<String> = []
+        if case .texts(let names)? = report["local"] { local = Set(names) }
         for table in report.reports("tables") {
             guard let name = table.string("name") else { continue }
+            if local.contains(name) {
+                findings.add("table \(name)", .fine, "It stays on the device ('isLocalOnly').")
+                continue
+            }
             let cursors = report.reports("cursors").filter { $0.string("table") == name }
             guard let path = await checkTable(name, cursors, asker, &findings) else { continue }
-            await checkColumns(table, path, asker, tables, &findings)
+            await checkColumns(table, local, path, asker, tables, &findings)
         }
     }
 

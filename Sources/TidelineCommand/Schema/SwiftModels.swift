@@ -65,7 +65,7 @@ struct SwiftModels {
 
     private func model(_ table: SchemaDocument.Table) -> [String] {
         let type = type(of: table.name)
-        let properties = Self.properties(of: table)
+        let properties = self.properties(of: table)
         var lines = ["/// A row of the table '\(table.name)'.", "struct \(type): SyncRecord {"]
         for property in properties {
             if let enumeration = property.enumeration { lines += enumeration.lines + [""] }
@@ -119,22 +119,24 @@ struct SwiftModels {
         }
     }
 
-    private static func properties(of table: SchemaDocument.Table) -> [Property] {
+    private func properties(of table: SchemaDocument.Table) -> [Property] {
         var names = SwiftNames(taken: ["id", "createdAt", "updatedAt"])
         let columns = table.schema.columns.map { ($0, names.property($0.name)) }
-        // A nested type must not have the name of a property or of a type in the file.
-        var types = SwiftNames(taken: SwiftNames.usedTypes.union(columns.map(\.1)))
+        // A nested type must not have the name of a property, of a model or of another type in the file.
+        var nested = SwiftNames(
+            taken: SwiftNames.usedTypes.union(columns.map(\.1)).union(types.values)
+        )
         return columns.map { column, name in
             var enumeration: Enumeration?
             if case .enumeration(let members) = column.type {
-                enumeration = Enumeration(column, members, &types)
+                enumeration = Enumeration(column, members, &nested)
             }
-            let type = enumeration?.type ?? swiftType(column.type)
+            let type = enumeration?.type ?? Self.swiftType(column.type)
             return Property(
                 column: column,
                 name: name,
                 type: column.isNullable ? type + "?" : type,
-                defaultText: defaultText(column, enumeration),
+                defaultText: Self.defaultText(column, enumeration),
                 enumeration: enumeration
             )
         }

@@ -26,9 +26,10 @@ struct SwiftNames {
         "true", "try", "typealias", "var", "where", "while",
     ]
 
-    /// The names that are not allowed even in backticks, or that mean something else after a dot.
+    /// The names that are not allowed even in backticks, or that mean something else after a dot or as the name of a
+    /// case.
     private static let impossible: Set<String> = [
-        "Type", "Protocol", "Self", "self", "init", "Any",
+        "Type", "Protocol", "Self", "self", "init", "Any", "rawValue", "RawValue",
     ]
 
     /// Returns a name for a type; `suffix` makes it different from a name that is taken.

@@ -258,7 +258,9 @@ struct BatchRun {
                 rows[place] = (write.table.name, write.operation.id)
                 writes.append(write)
             } catch {
-                let refusal = service.refusal(error, of: batch.id)
+                let inner = envelope.requests[place]
+                let table = envelope.table(of: place)
+                let refusal = self.refusal(error, as: inner.body, table: table)
                 let others = ServerResponse(ServerError.groupFailed)
                 return ([], requests.map { $0 == place ? refusal : others })
             }
@@ -313,7 +315,9 @@ struct BatchRun {
         case .refused(let member, let outcome):
             refuse(unit, at: member, answer(writes[member], outcome))
         case .failed(let member, let error):
-            refuse(unit, at: member, service.refusal(error, of: batch.id))
+            let write = writes.count == 1 ? writes[0] : member.map { writes[$0] }
+            let body = write?.call.request.body ?? []
+            refuse(unit, at: member, refusal(error, as: body, table: write?.table.name))
         case .dependencyFailed, .notReached:
             // The machine has recorded how this unit ended.
             break
@@ -325,9 +329,16 @@ struct BatchRun {
             let answer = try service.writes.answer(write, outcome)
             return isDryRun ? answer.ofDryRun() : answer
         } catch {
-            let answer = service.refusal(error, of: batch.id)
+            let body = write.call.request.body
+            let answer = refusal(error, as: body, table: write.table.name)
             return isDryRun ? answer.ofDryRun() : answer
         }
+    }
+
+    /// Returns the answer to a rejected request, with the names of columns that its body has.
+    private func refusal(_ error: any Error, as body: [UInt8], table: String?) -> ServerResponse {
+        let named = table.map { service.catalog.named(error, as: body, table: $0) } ?? error
+        return service.refusal(named, of: batch.id)
     }
 }
 

@@ -1,4 +1,4 @@
-// FormerNames: rows with the former names of their columns, for the apps that still use them. Pure.
+// FormerNames: rows and errors with the former names of columns, for the apps that still use them. Pure.
 //
 // Inside the server, a row has only the current names. Requests may use both; `Table.member` and `TableSchema` find
 // the column.
@@ -90,11 +90,92 @@ extension TableCatalog {
     }
 }
 
+extension FormerNames {
+    /// Returns an error with the names that the body of the rejected write has for its columns.
+    fileprivate func named(_ error: ServerError, as body: [UInt8]) -> ServerError {
+        let reference = error.code == .parentNotFound ? error.reference : nil
+        let columns = error.columns + [reference?.column].compactMap(\.self)
+        guard columns.contains(where: { names[$0] != nil }) else { return error }
+        let members = Self.members(of: body)
+        var result = error
+        for column in Set(columns) where !members.contains(column.lowercased()) {
+            guard
+                let name = names[column]?.first(where: { members.contains($0.lowercased()) })
+            else { continue }
+            result.columns = result.columns.map { $0 == column ? name : $0 }
+            if reference?.column == column { result.reference?.column = name }
+            result.message = result.message.naming(column: column, as: name)
+        }
+        return result
+    }
+
+    /// Returns the names of the members of an object, in lower case; none for anything else.
+    private static func members(of body: [UInt8]) -> Set<String> {
+        let found = try? body.withUnsafeBufferPointer { buffer -> Set<String> in
+            var reader = JSONReader(buffer)
+            guard case .object = try reader.value() else { return [] }
+            try reader.beginObject()
+            var found: Set<String> = []
+            while let name = try reader.nextMember() {
+                found.insert(reader.text(name).lowercased())
+                _ = try reader.rawValue()
+            }
+            return found
+        }
+        return found ?? []
+    }
+}
+
+extension String {
+    /// Returns a message with another name for a column.
+    ///
+    /// A table may have the same name as the column.
+    fileprivate func naming(column: String, as name: String) -> String {
+        var result = ""
+        var rest = self[...]
+        while let range = rest.firstRange(of: "'\(column)'") {
+            result += rest[..<range.lowerBound]
+            result += result.hasSuffix("table ") ? "'\(column)'" : "'\(name)'"
+            rest = rest[range.upperBound...]
+        }
+        return result + rest
+    }
+}
+
+extension TableCatalog {
+    /// Returns an error of a write with the names that its body has for the columns.
+    ///
+    /// An app that knows only the former name of a column needs it to find the property that the error is about.
+    func named(_ error: any Error, as body: [UInt8], table name: String) -> any Error {
+        guard hasFormerNames, !body.isEmpty, let refusal = error as? ServerError,
+            let names = table(named: name).flatMap({ FormerNames(of: $0) })
+        else { return error }
+        return names.named(refusal, as: body)
+    }
+}
+
 extension RowBody {
     /// Rejects a body that has different values of a column under several names.
     func refuseAlternatives(_ table: Table) throws {
         guard let place = alternatives.keys.min() else { return }
         throw ServerError.namesDiffer(table.columns[place].name)
+    }
+
+    /// Takes one value for each column that the body of an insert has under several names: the one that was set.
+    ///
+    /// After an update of an app, a row that the earlier version has queued has the values under the former names,
+    /// and null or the default under the new ones.
+    mutating func chooseSet(in table: Table) throws {
+        for (place, values) in alternatives.sorted(by: { $0.key < $1.key }) {
+            let column = table.columns[place]
+            let given = values.filter { $0 != .null }
+            let set =
+                given.count == 1
+                ? given : given.filter { !column.type.isSame($0, column.storedDefault) }
+            guard set.count == 1 else { throw ServerError.namesDiffer(column.name) }
+            self.values[place] = set[0]
+        }
+        alternatives = [:]
     }
 }
 

@@ -92,6 +92,7 @@ extension ReferenceTransaction {
         by operation: WriteOperation,
         in table: Table
     ) throws -> ServerError? {
+        if batchRows.isFollowing { batchRows.note(change, in: table) }
         guard let references = operation.references else { return nil }
         switch change {
         case .nothing: return nil
@@ -123,6 +124,7 @@ extension ReferenceTransaction {
             }
             // A row may refer to itself.
             if id == image.id, edge.parent.name == table.name { continue }
+            if batchRows.isExpected(id, in: edge.parent) { continue }
             guard let row = try self.parent(id, derived(edge.parent)), !row.isDeleted,
                 row.isVisible(in: parent.view, of: edge.parent)
             else { return .parentNotFound(edge) }
@@ -278,7 +280,11 @@ extension ReferenceTransaction {
         // These rows are not in the answer.
         let budget = budget
         self.budget = AnswerBudget()
-        defer { self.budget = budget }
+        batchRows.isFollowing = true
+        defer {
+            self.budget = budget
+            batchRows.isFollowing = false
+        }
         let outcome = try perform(operation, in: derived(table))
         guard outcome.decision.changesRow else { throw outcome.refusal ?? ServerError.notCommitted }
     }

@@ -234,7 +234,7 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Answers a request on a table, adds the former names of columns, and converts numbers that the caller sends
+    /// Answers a request on a table, adds the former names of columns, also to errors, and converts numbers that the caller sends
     /// or requests as strings; `shape` is nil for an answer without rows.
     func withTextNumbers(
         _ request: ServerRequest,
@@ -242,7 +242,12 @@ package struct RequestHandler: Sendable {
         _ shape: TextNumbers.Shape?,
         _ answer: (ServerRequest) async throws -> ServerResponse
     ) async throws -> ServerResponse {
-        let plain = try await answer(service.catalog.plainNumbers(request, table: table))
+        let plain: ServerResponse
+        do {
+            plain = try await answer(service.catalog.plainNumbers(request, table: table))
+        } catch {
+            throw service.catalog.named(error, as: request.body, table: table)
+        }
         guard let shape else { return plain }
         let response = service.catalog.formerNames(
             in: plain,

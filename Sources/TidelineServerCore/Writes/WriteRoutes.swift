@@ -162,7 +162,7 @@ struct WriteRoutes {
         } else {
             try ItemID.check(id)
         }
-        try body.refuseAlternatives(table)
+        try body.chooseSet(in: table)
         try table.checkAbsent(body.values)
         var operation = WriteOperation(.insert, id: id)
         operation.values = body.values

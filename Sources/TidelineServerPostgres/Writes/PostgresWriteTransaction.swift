@@ -39,6 +39,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     /// The keys that were answered from the ledger.
     private var repeated: Set<LedgerKey> = []
     var budget = AnswerBudget()
+    var batchRows = BatchRows()
     var cascadeRowsLeft: Int
     /// Whether the transaction stores a pending cascade.
     var hasNewCascades = false

@@ -66,6 +66,8 @@ struct WriteState {
     var moved: Set<String> = []
     /// The deleted rows whose children are pending.
     var cascades: [PendingCascade] = []
+    /// Such rows of a dry run, which are never stored: a sequence would keep the position of a row that is undone.
+    var rehearsedCascades: [PendingCascade] = []
     /// The positions of pending cascades that have ended.
     var endedCascades: [Int64] = []
 

@@ -165,8 +165,19 @@ package struct DatabaseInspection {
         if try Self.has("MS_TableConfig", database) {
             let found = try differences(database)
             if !found.isEmpty { report["differences"] = .list(found) }
+            let local = try localNames(database)
+            if !local.isEmpty { report["local"] = .texts(local) }
         }
         return report
+    }
+
+    /// Reads the names of the tables and columns that stay on the device.
+    private func localNames(_ database: Database) throws -> [String] {
+        var names: [String] = []
+        try Self.rows(StoreSQL.localNames, database) {
+            names += $0.text(0).split(separator: "\n").map(String.init)
+        }
+        return names
     }
 
     private func queue(_ database: Database) throws -> [Report] {
@@ -309,6 +320,10 @@ private enum StoreSQL {
             json_each(CASE WHEN json_valid(c."value") THEN c."value" ELSE '{}' END, '$.differences') AS d
         WHERE c."key" = 'schema' AND c."table" = ''
         ORDER BY c."id", d."id"
+        """
+
+    static let localNames = """
+        SELECT coalesce("value", '') FROM "MS_TableConfig" WHERE "id" = 'local' AND "key" = 'local'
         """
 
     static func kind(_ number: Int64) -> String {

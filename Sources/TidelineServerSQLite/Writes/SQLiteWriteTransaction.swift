@@ -39,6 +39,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     private var stamped: [StampedTable] = []
     var grown: Table?
     var budget = AnswerBudget()
+    var batchRows = BatchRows()
     /// The bytes of the rows that were read and built, including those of rejected writes.
     private(set) var bytes = 0
     var cascadeRowsLeft: Int

@@ -310,6 +310,27 @@ extension ProcessTests {
             }
         }
 
+        @Test("what stays on the device is not missing on the server")
+        func localNames() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let file = workspace.path("phone.sqlite")
+                // It has a table and a column that stay on the device.
+                let synced = try await workspace.run(.probe, [file, "\(server.url)", "keep"])
+                #expect(synced.code == 0, "\(synced.error)")
+                let (code, states) = try await Self.doctor(
+                    workspace,
+                    "\(server.url)",
+                    "--store",
+                    file
+                )
+                #expect(code == 0)
+                #expect(states["table Draft"] == "fine" && states["columns TodoItem"] == "fine")
+                let told = try await workspace.run(.tideline, ["inspect", file])
+                #expect(told.output.contains("Draft") && told.output.contains("TodoItem.mark"))
+            }
+        }
+
         /// A caller that is not an operator gets a report of the columns, and a note that indexes were not checked.
         @Test func aCallerThatIsNotAnOperatorIsToldAboutTheColumns() async throws {
             try await withWorkspace { workspace in

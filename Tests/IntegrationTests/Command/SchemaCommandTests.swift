@@ -105,6 +105,32 @@ extension ProcessTests {
             }
         }
 
+        @Test("models compile whose columns have the names of models, types and members of Swift")
+        func names() async throws {
+            try await withWorkspace { workspace in
+                let file = try workspace.file("tideline.json", Self.unusualNames)
+                let models = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", file]
+                )
+                #expect(models.output.contains("    enum StatusValue: String"))
+                #expect(models.output.contains("    enum CustomerValue: String"))
+                #expect(try compile(try workspace.file("Models.swift", models.output)) == "")
+            }
+        }
+
+        private static let unusualNames = #"""
+            {"database": "sqlite:a.db", "tables": {
+              "Status": {"columns": {
+                "status": {"enum": ["rawValue", "RawValue", "allCases", "hashValue", "description"]},
+                "up": "string", "any": "json", "text": {"type": "string", "maxLength": 3}},
+               "references": {"up": {"table": "Status"}}},
+              "Customer": {"columns": {"class": "string", "rawValue": "string", "RawValue2": "string"}},
+              "Job": {"columns": {
+                "customer": {"enum": ["self", "default"], "nullable": false}, "customerID": "string"},
+               "references": {"customerID": {"table": "Customer"}}}}}
+            """#
+
         @Test("the document of printed models prints the same models, byte for byte")
         func roundTrip() async throws {
             try await withWorkspace { workspace in

@@ -28,6 +28,7 @@ import TidelineTestKit
         dynamic: Bool = false,
         hooks: [String: TableHooks] = [:],
         traffic: ServerTraffic = ServerTraffic(),
+        limits: ServerLimits = ServerLimits(),
         _ body: (Place) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
@@ -36,6 +37,7 @@ import TidelineTestKit
                 tables,
                 path: path,
                 dynamic: dynamic,
+                limits: limits,
                 hooks: hooks,
                 traffic: traffic
             )
@@ -49,6 +51,7 @@ import TidelineTestKit
             onPostgres: true,
             database: url,
             dynamic: dynamic,
+            limits: limits,
             hooks: hooks,
             traffic: traffic
         )
@@ -226,6 +229,32 @@ import TidelineTestKit
             #expect(try place.dump() == before)
             let after = await door.send("GET", "/tables/Customer")
             #expect(after.text == list.text && after.headers["ETag"] == list.headers["ETag"])
+        }
+    }
+
+    @Test("the delete of a row with more children than a transaction may change leaves nothing")
+    func largeCascade() async throws {
+        var limits = ServerLimits()
+        limits.cascadeRows = 2
+        try await onDatabases(FieldService.tables(), limits: limits) { place in
+            let door = place.door
+            let customer = #"{"id":"c","name":"a"}"#
+            #expect(await door.send("POST", "/tables/Customer", customer).status == 201)
+            for number in 0..<5 {
+                let job = #"{"id":"j\#(number)","customerID":"c"}"#
+                #expect(await door.send("POST", "/tables/Job", job).status == 201)
+            }
+            let before = try place.dump()
+            let parts = [
+                BatchPart("1", "delete", "tables/Customer/c"),
+                BatchPart("2", "post", "tables/Visit", #"{"id":"v","jobID":"j1"}"#),
+                BatchPart("3", "post", "tables/Job", #"{"id":"k","customerID":"c"}"#),
+            ]
+            let answer = await dryRun(door, parts)
+            #expect(answer.partStatuses == [204, 409, 409], "\(answer.text)")
+            #expect(answer.partBody(1)["code"] as? String == "parentNotFound")
+            #expect(try place.dump() == before)
+            #expect(await door.send("GET", "/tables/Job").ids.count == 5)
         }
     }
 

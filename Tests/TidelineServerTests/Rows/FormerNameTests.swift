@@ -146,6 +146,30 @@ import TidelineTestKit
         #expect(names(await door.send("GET", "/tables/Task/a").row) == ["6", "6", "6"])
     }
 
+    @Test("of an insert under several names the value counts that is neither null nor the default")
+    func insertedByAnUpdatedApp() async throws {
+        var table = Self.task()
+        table.schema.columns[2].defaultValue = .integer(7)
+        let door = try await Door([table])
+        let cases: [(String, [Any?])] = [
+            (#""name":null,"title":"x""#, ["x", 7]), (#""title":null,"name":"x""#, ["x", 7]),
+            (#""title":"x","label":null,"name":null"#, ["x", 7]),
+            (#""count":7,"size":3"#, [nil, 3]), (#""count":3,"size":7"#, [nil, 3]),
+            (#""count":null,"size":7"#, [nil, 7]),
+        ]
+        for (place, (members, expected)) in cases.enumerated() {
+            let body = "{\"id\":\"\(place)\",\(members)}"
+            let answer = await door.send("POST", "/tables/Task", body)
+            #expect(answer.status == 201, "\(answer.text)")
+            #expect(answer.row["title"] as? String == expected[0] as? String)
+            #expect(answer.row["size"] as? Int == expected[1] as? Int)
+        }
+        for members in [#""count":3,"size":4"#, #""count":null,"size":4,"name":"x","label":"y""#] {
+            let answer = await door.send("POST", "/tables/Task", "{\(members)}")
+            #expect(answer.status == 400 && answer.error.contains("under several of its names"))
+        }
+    }
+
     @Test("an insert under several names needs one value, and a JSON Patch may use each name")
     func inserts() async throws {
         let door = try await Door([Self.task()])
@@ -160,6 +184,52 @@ import TidelineTestKit
             headers: ["Content-Type": "application/json-patch+json"]
         )
         #expect(patch.status == 200 && names(patch.row) == ["z", "z", "z"])
+    }
+
+    @Test("an error names the columns as the request does", arguments: [true, false])
+    func errors(classic: Bool) async throws {
+        let job = TableDefinition(
+            "Job",
+            columns: [
+                ColumnDefinition("name", .string, rules: ColumnRules(maxLength: 3)),
+                ColumnDefinition("task", .string), ColumnDefinition("start", .integer),
+                ColumnDefinition("end", .integer),
+            ],
+            references: [TableReference("task", to: "Task")],
+            rules: TableRules(
+                unique: [["name", "start"]],
+                comparisons: [ColumnComparison("start", .lessOrEqual, "end")]
+            ),
+            aliases: ["title": "name", "label": "name", "taskID": "task", "stop": "end"]
+        )
+        let door = try await Door([Self.task(), job])
+        let first = #"{"id":"a","title":"x","start":1,"stop":2}"#
+        #expect(await door.send("POST", "/tables/Job", first, classic: classic).status == 201)
+        let cases = [
+            (#"{"taskID":"z"}"#, "Member 'taskID' names a row of table 'Task'", ["taskID"]),
+            (#"{"task":"z"}"#, "Member 'task' names a row of table 'Task'", ["task"]),
+            (#"{"task":"z","taskID":"z"}"#, "Member 'task' names a row", ["task"]),
+            (#"{"LABEL":"long"}"#, "Member 'label': at most 3", ["label"]),
+            (#"{"title":"x","start":1}"#, "Members 'title', 'start': another", ["title", "start"]),
+            (#"{"name":"x","start":1}"#, "Members 'name', 'start': another", ["name", "start"]),
+            (#"{"start":3,"stop":2}"#, "must not be greater than that of 'stop'", ["start", "stop"]),
+        ]
+        func check(_ body: [String: Any], _ message: String, _ columns: [String]) {
+            let named = (body["column"] as? String).map { [$0] } ?? body["columns"] as? [String]
+            #expect(named == columns)
+            #expect((body["detail"] as? String)?.contains(message) == true, "\(body)")
+        }
+        for (body, message, columns) in cases {
+            let alone = await door.send("POST", "/tables/Job", body, classic: classic)
+            check(alone.row, message, columns)
+            for group in [nil, "g"] {
+                let part = BatchPart("1", "post", "tables/Job", body, group: group)
+                check(await door.batch([part]).partBody(0), message, columns)
+            }
+        }
+        let changed = #"{"taskID":"z"}"#
+        let answer = await door.send("PATCH", "/tables/Job/a", changed, classic: classic)
+        check(answer.row, "Member 'taskID' names", ["taskID"])
     }
 
     @Test("a merge combines an edit under a former name with another column, and sees a conflict")

@@ -24,8 +24,13 @@ struct RequiredDefaults: Sendable {
     }
 
     private let tables: [Table]
+    /// The names of the tables and columns that stay on the device.
+    ///
+    /// The store has it for commands that compare the file of a store with a server.
+    private let localNames: [String]
 
     init(_ catalog: TableCatalog, models: [any SyncRecord.Type]) throws {
+        localNames = catalog.localNames
         var tables: [String: Table] = [:]
         for schema in catalog.schemas.values {
             let plain = schema.columns.map {
@@ -70,6 +75,13 @@ struct RequiredDefaults: Sendable {
 
     private func changes(in store: any LocalStoreReader) throws -> [Row] {
         var changes: [Row] = []
+        let local = localNames.joined(separator: "\n")
+        let stored = try store.row(id: .string("local"), in: SystemTables.config)?["value"]?.text
+        if local != stored ?? "" {
+            changes.append([
+                "id": "local", "key": "local", "keyType": 3, "table": "", "value": .string(local),
+            ])
+        }
         for table in tables {
             let id = Self.id(table.name)
             let text = try store.row(id: .string(id), in: SystemTables.config)?["value"]?.text

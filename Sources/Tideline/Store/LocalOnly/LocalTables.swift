@@ -62,6 +62,13 @@ extension TableCatalog {
         schemas.mapValues(\.localColumns).filter { !$0.value.isEmpty }
     }
 
+    /// The names of the tables and columns that stay on the device; those of columns as `table.column`.
+    var localNames: [String] {
+        schemas.values.flatMap { schema in
+            schema.isLocalOnly ? [schema.name] : schema.localColumns.map { "\(schema.name).\($0)" }
+        }.sorted()
+    }
+
     /// The tables that are pulled and pushed.
     var syncedNames: [String] {
         schemas.values.filter { !$0.isLocalOnly }.map(\.name).sorted()

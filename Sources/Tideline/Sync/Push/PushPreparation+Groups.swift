@@ -69,7 +69,10 @@ extension PushPreparation {
                 isWaiting = true
             }
         }
-        for member in members where !isWaiting { isWaiting = try waitsForParent(member, &work) }
+        for member in members where !isWaiting {
+            if try joinCircle(of: member, &work) != nil { return nil }
+            isWaiting = try waitsForParent(member, &work)
+        }
         if isWaiting {
             // The operations before it are sent first; the group is checked again afterwards.
             let circle = try WaitCircle(reader: queue.reader, taken: work.ids).others(of: group)

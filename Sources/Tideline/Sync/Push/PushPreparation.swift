@@ -143,6 +143,11 @@ struct PushPreparation {
             !work.rows.contains(operation.row)
         else { return .full }
         var isWaiting = try isBehindGroup(operation, &work)
+        if !isWaiting, let group = try joinCircle(of: operation, &work) {
+            work.hasMetGroup = true
+            let members = try queue.reader.members(of: group)
+            return try take(members, of: group, isFirst: isFirst, &work)
+        }
         if !isWaiting { isWaiting = try waitsForParent(operation, &work) }
         if isWaiting {
             work.result.isWaiting = true

@@ -377,8 +377,16 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             if index > 0, transaction.isFull(answerBytes: bytes) { break }
             switch try transaction.admit(batch, at: index) {
             case .run:
+                transaction.batchRows = BatchRows()
                 let progress = try batch.run { group, tables, budget in
-                    try transaction.apply(group.writes, in: tables, within: budget)
+                    let batchRows = transaction.batchRows
+                    let outcome = try transaction.apply(
+                        group.writes,
+                        in: tables,
+                        within: budget
+                    )
+                    if !outcome.isDone { transaction.batchRows = batchRows }
+                    return outcome
                 }
                 bytes += progress.budget.bytes - batch.batch.budget.bytes
                 outcomes.append(progress.outcomes)

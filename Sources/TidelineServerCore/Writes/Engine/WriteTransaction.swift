@@ -9,6 +9,8 @@ package protocol WriteTransaction {
     var budget: AnswerBudget { get set }
     /// The columns that the current group has added, which its later writes may use.
     var grown: Table? { get set }
+    /// The rows of the current batch that concern its other writes because of references.
+    var batchRows: BatchRows { get set }
     /// The time of the transaction, in microseconds since 1970.
     var time: Int64 { get }
     /// Whether the transaction will be rolled back.
@@ -73,6 +75,8 @@ extension WriteTransaction {
         grown = nil
         var outcomes: [WriteOutcome] = []
         outcomes.reserveCapacity(group.count)
+        batchRows.expect(group)
+        defer { batchRows.endGroup() }
         for (place, write) in group.enumerated() {
             do {
                 try self.budget.check()
@@ -85,6 +89,7 @@ extension WriteTransaction {
                 ?? growAndPerform(write, table)
             guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
             self.budget.take(outcome)
+            batchRows.stored(write)
             outcomes.append(outcome)
         }
         return .done(outcomes)
@@ -96,7 +101,13 @@ extension WriteTransaction {
         _ table: Backend
     ) throws -> WriteOutcome {
         if !write.table.needsGrowth || write.table === grown {
-            return try perform(write.operation, in: table)
+            if let outcome = batchRows.outcome(of: write.operation, in: write.table) {
+                return outcome
+            }
+            let operation = batchRows.current(write.operation, in: write.table)
+            let outcome = try perform(operation, in: table)
+            if outcome.changesRow { batchRows.forget(operation, in: write.table) }
+            return outcome
         }
         if isDryRun { return .refused(.dryRunGrows) }
         let outcome = try grow(for: write, in: table)

@@ -265,8 +265,8 @@ extension PostgresWriteTransaction: ReferenceTransaction {
             )
             state.pendingTables = known
         }
-        return state.cascades.isEmpty
-            ? known : known.union(state.cascades.map { $0.table.lowercased() })
+        let new = state.cascades + state.rehearsedCascades
+        return new.isEmpty ? known : known.union(new.map { $0.table.lowercased() })
     }
 
     static func pendingTables(_ result: PostgresResult) -> Set<String> {
@@ -317,15 +317,15 @@ extension PostgresWriteTransaction: ReferenceTransaction {
     private static var levelsMax: Int { 16 }
 
     mutating func put(_ pending: PendingCascade) {
+        guard !isDryRun else { return state.rehearsedCascades.append(pending) }
         state.cascades.append(pending)
         hasNewCascades = true
     }
 
     func isPending(_ id: String, in table: Table) throws -> Bool {
         let name = table.name.lowercased()
-        if state.cascades.contains(where: { $0.table.lowercased() == name && $0.id == id }) {
-            return true
-        }
+        let own = state.cascades + state.rehearsedCascades
+        if own.contains(where: { $0.table.lowercased() == name && $0.id == id }) { return true }
         return try connection.run(
             "SELECT 1 FROM tideline.cascades WHERE \"table\" = $1 AND \"id\" = $2",
             [.text(name), .text(id)]

@@ -1,0 +1,81 @@
+// CircularInserts: inserts of rows that refer to each other, such as a customer and its main contact.
+//
+// None of these inserts can wait for the others. The server accepts them in one group, in which a row may name a parent
+// that a later operation inserts. So operations that belong to no transaction of the app become a group here, and groups
+// with such rows become one.
+
+import TidelineCore
+
+extension ModelReferences {
+    /// Returns whether rows of a table can refer to each other in a cycle, directly or through rows of other tables.
+    func isCircular(_ table: String) -> Bool {
+        var seen: Set<String> = []
+        var open = parents(of: table).map(\.parent)
+        while let next = open.popLast() {
+            if next == table { return true }
+            if seen.insert(next).inserted { open += parents(of: next).map(\.parent) }
+        }
+        return false
+    }
+}
+
+extension QueueReader {
+    /// Returns the operations that insert rows in a cycle of references with the row of an operation, that one included;
+    /// none if its row is in no such cycle, or if one of the operations was sent or cannot be sent now.
+    func circle(of operation: QueuedOperation) throws -> [QueuedOperation] {
+        guard operation.frozen == nil, operation.kind == .insert else { return [] }
+        var found = [operation.row: operation]
+        var children: [RowKey: [RowKey]] = [:]
+        var open = [operation]
+        while let next = open.popLast(), found.count < Self.ancestorsMax {
+            for parent in newParents(of: next, local: try localRow(after: next)) {
+                children[parent, default: []].append(next.row)
+                guard found[parent] == nil, let creating = try creatingOperation(of: parent) else {
+                    continue
+                }
+                found[parent] = creating
+                open.append(creating)
+            }
+        }
+        // The rows that lead back to the row.
+        var circle: Set<RowKey> = []
+        var left = children[operation.row] ?? []
+        while let row = left.popLast() {
+            if circle.insert(row).inserted { left += children[row] ?? [] }
+        }
+        guard circle.contains(operation.row) else { return [] }
+        let members = circle.compactMap { found[$0] }.sorted { $0.id < $1.id }
+        let areReady = members.allSatisfy {
+            $0.kind == .insert && $0.frozen == nil && $0.state != .parked && $0.damage == nil
+                && account.maySend($0)
+        }
+        return areReady ? members : []
+    }
+}
+
+extension PushPreparation {
+    /// Makes one group of the operations that insert rows in a cycle of references with the row of an operation.
+    ///
+    /// - Returns: The name of the group; nil if nothing was changed.
+    func joinCircle(of operation: QueuedOperation, _ work: inout Work) throws -> String? {
+        guard work.slice.groups != .split,
+            try mayWaitForParents(operation.table, &work),
+            queue.catalog.references.isCircular(operation.table)
+        else { return nil }
+        let circle = try queue.reader.circle(of: operation)
+        let groups = Set(circle.map(\.group))
+        guard circle.count > 1, groups.count > 1 || groups.contains(nil) else { return nil }
+        let name = circle.lazy.compactMap(\.group).first ?? environment.makeID()
+        var members = circle
+        for group in groups.compactMap(\.self) where group != name {
+            members += try queue.reader.members(of: group)
+        }
+        guard members.count <= queue.limits.transactionRowsMax else { return nil }
+        for var member in members {
+            member.group = name
+            try queue.put(member)
+        }
+        work.hasGroups = true
+        return name
+    }
+}
