@@ -48,7 +48,9 @@ struct Orders {
         let first = try Query<UnindexedPerson>().sorted(by: .ascending(\.name, .localized))
             .limited(to: 50)
         try await measure("first 50 of \(rows), no index", plain, first)
-        let query = try Query<IndexedPerson>().sorted(by: .ascending(\.name, .localized)).limited(to: 50)
+        let query = try Query<IndexedPerson>().sorted(by: .ascending(\.name, .localized)).limited(
+            to: 50
+        )
         let page = try await measure("first 50 of \(rows), index", indexed, query)
         _ = try await measure("next 50", indexed, query.after(page[49]))
         let middle = try await indexed.read(query.limited(to: 1, offset: rows / 2)).items[0]

@@ -48,7 +48,10 @@ extension Operation {
             }
         },
         Operation(name: "decoded-record", count: 5000) { directory in
-            let device = try await MeasuredDevice<TodoItem>(in: directory, try await makeServer().transport)
+            let device = try await MeasuredDevice<TodoItem>(
+                in: directory,
+                try await makeServer().transport
+            )
             try await device.insert(1000)
             try await device.push(1000)
             return { { try await device.read(1000, times: 5) } }

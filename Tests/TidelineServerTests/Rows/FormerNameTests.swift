@@ -212,7 +212,10 @@ import TidelineTestKit
             (#"{"LABEL":"long"}"#, "Member 'label': at most 3", ["label"]),
             (#"{"title":"x","start":1}"#, "Members 'title', 'start': another", ["title", "start"]),
             (#"{"name":"x","start":1}"#, "Members 'name', 'start': another", ["name", "start"]),
-            (#"{"start":3,"stop":2}"#, "must not be greater than that of 'stop'", ["start", "stop"]),
+            (
+                #"{"start":3,"stop":2}"#, "must not be greater than that of 'stop'",
+                ["start", "stop"]
+            ),
         ]
         func check(_ body: [String: Any], _ message: String, _ columns: [String]) {
             let named = (body["column"] as? String).map { [$0] } ?? body["columns"] as? [String]

@@ -84,7 +84,8 @@ struct RankedSelect {
                 """
         } else {
             // The limit applies to the matches themselves, so that only the rows of the result are read.
-            source = self.matches(isRanked: isRanked) + (isPlain ? matchesOrder(isRanked) + limit : "")
+            source =
+                self.matches(isRanked: isRanked) + (isPlain ? matchesOrder(isRanked) + limit : "")
         }
         var sql: SQL = """
             SELECT \(SQL(verbatim: list))
