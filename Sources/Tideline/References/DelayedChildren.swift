@@ -76,7 +76,7 @@ struct DelayedChildren {
         return found
     }
 
-    /// Returns whether an operation without a group waits for another one, through others without groups.
+    /// Returns whether an operation that is sent alone waits for another one, through others that are sent alone.
     ///
     /// If the other one waited for it as well, neither would ever be sent. Groups that wait for each other become one
     /// (WaitCircle).
@@ -85,14 +85,14 @@ struct DelayedChildren {
         for other: QueuedOperation,
         _ reader: QueueReader
     ) throws -> Bool {
-        guard other.group == nil else { return false }
+        guard try reader.isSentAlone(other) else { return false }
         var left = QueueReader.ancestorsMax
         var seen: Set = [operation.id]
         var open = [operation]
         while let next = open.popLast(), left > 0 {
             left -= 1
             if next.id == other.id { return true }
-            guard next.group == nil else { continue }
+            guard try reader.isSentAlone(next) else { continue }
             var before = try all(of: next, reader).map(\.operation)
             if let earlier = try reader.operation(before: next) { before.append(earlier) }
             if let parent = try reader.unsentParent(
@@ -118,6 +118,12 @@ extension QueuedOperation {
 }
 
 extension QueueReader {
+    /// Returns whether an operation belongs to no group, or is the only one that is left of its group.
+    fileprivate func isSentAlone(_ operation: QueuedOperation) throws -> Bool {
+        guard let group = operation.group else { return true }
+        return try count(group: group) == 1
+    }
+
     /// Returns the first operations of a table's rows that this account may send, in order.
     fileprivate func firstOperations(of table: String, limit: Int) throws -> [QueuedOperation] {
         var query = TableQuery(filter: .equal("table", .string(table)))

@@ -36,7 +36,8 @@ extension SchemaDocument {
     ///
     /// Tables, columns, types, rules and references are compared if both documents state them. Columns of the server
     /// that the app lacks are not differences unless the server requires a value, because an app keeps columns that it
-    /// does not know. A reference to a table that the server's document lacks is not compared. Names are compared without letter case, and those of columns also with their former names.
+    /// does not know. A reference to a table that the server's document lacks is not compared. Names are compared
+    /// without letter case, and those of columns also with their former names.
     ///
     /// - Parameter server: The document of the server.
     /// - Returns: The differences, in the order of the app's tables and columns; none if they match.

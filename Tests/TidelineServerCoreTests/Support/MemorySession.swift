@@ -16,6 +16,7 @@ final class MemorySession: WriteSession {
 
     struct Writes: WriteTransaction {
         var budget = AnswerBudget()
+        var batchRows = BatchRows()
         var grown: Table?
         var time: Int64 { 0 }
         var ids: [String] = []

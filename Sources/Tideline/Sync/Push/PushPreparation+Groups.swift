@@ -92,6 +92,31 @@ extension PushPreparation {
         return try freeze(GroupOrder(reader: queue.reader).sorted(members), &work)
     }
 
+    /// Makes one group of the operations that insert rows in a cycle of references with the row of an operation.
+    ///
+    /// - Returns: The name of the group; nil if nothing was changed.
+    func joinCircle(of operation: QueuedOperation, _ work: inout Work) throws -> String? {
+        guard work.slice.groups != .split,
+            try mayWaitForParents(operation.table, &work),
+            queue.catalog.references.isCircular(operation.table)
+        else { return nil }
+        let circle = try queue.reader.circle(of: operation)
+        let groups = Set(circle.map(\.group))
+        guard circle.count > 1, groups.count > 1 || groups.contains(nil) else { return nil }
+        let name = circle.lazy.compactMap(\.group).first ?? environment.makeID()
+        var members = circle
+        for group in groups.compactMap(\.self) where group != name {
+            members += try queue.reader.members(of: group)
+        }
+        guard members.count <= queue.limits.transactionRowsMax else { return nil }
+        for var member in members {
+            member.group = name
+            try queue.put(member)
+        }
+        work.hasGroups = true
+        return name
+    }
+
     private func isOurs(_ operation: QueuedOperation) -> Bool {
         queue.catalog.names(tableOf: operation) && queue.account.maySend(operation)
     }
