@@ -100,9 +100,12 @@ struct OrderTables: Sendable {
         ]
         for (event, clause, rows) in events {
             let name = "\(copy.name).\(event)"
-            // The conflict clause of the statement that fires the trigger would override one in 'INSERT OR IGNORE'.
+            // SQLCipher may have a SQLite without upserts (before 3.24).
             let notes = rows.map { row in
-                "INSERT INTO \(log) VALUES (\(row).\"id\") ON CONFLICT DO NOTHING;"
+                """
+                INSERT INTO \(log) SELECT \(row)."id"
+                WHERE NOT EXISTS (SELECT 1 FROM \(log) WHERE \(Self.key.quoted) = \(row)."id");
+                """
             }
             let sql = """
                 CREATE TRIGGER \(Identifier(name).quoted) AFTER \(clause)
