@@ -1,8 +1,8 @@
 // CircularInserts: inserts of rows that refer to each other, such as a customer and its main contact.
 //
 // None of these inserts can wait for the others. The server accepts them in one group, in which a row may name a parent
-// that a later operation inserts. So operations that belong to no transaction of the app become a group here, and groups
-// with such rows become one.
+// that a later operation inserts. Therefore such inserts become one group, whether the app made them one by one or in
+// several transactions.
 
 import TidelineCore
 
@@ -20,9 +20,12 @@ extension ModelReferences {
 }
 
 extension QueueReader {
-    /// Returns the operations that insert rows in a cycle of references with the row of an operation, that one included;
-    /// none if its row is in no such cycle, or if one of the operations was sent or cannot be sent now.
-    func circle(of operation: QueuedOperation) throws -> [QueuedOperation] {
+    /// Returns the inserts of all rows that are in a cycle of references with an operation's row, including the operation.
+    ///
+    /// - Parameter operation: The operation.
+    /// - Returns: None if the row is in no such cycle, or if one of the inserts was sent or cannot be sent now.
+    /// - Throws: The errors of the store.
+    func cycle(of operation: QueuedOperation) throws -> [QueuedOperation] {
         guard operation.frozen == nil, operation.kind == .insert else { return [] }
         var found = [operation.row: operation]
         var children: [RowKey: [RowKey]] = [:]
@@ -38,13 +41,13 @@ extension QueueReader {
             }
         }
         // The rows that lead back to the row.
-        var circle: Set<RowKey> = []
+        var cycle: Set<RowKey> = []
         var left = children[operation.row] ?? []
         while let row = left.popLast() {
-            if circle.insert(row).inserted { left += children[row] ?? [] }
+            if cycle.insert(row).inserted { left += children[row] ?? [] }
         }
-        guard circle.contains(operation.row) else { return [] }
-        let members = circle.compactMap { found[$0] }.sorted { $0.id < $1.id }
+        guard cycle.contains(operation.row) else { return [] }
+        let members = cycle.compactMap { found[$0] }.sorted { $0.id < $1.id }
         let areReady = members.allSatisfy {
             $0.kind == .insert && $0.frozen == nil && $0.state != .parked && $0.damage == nil
                 && account.maySend($0)

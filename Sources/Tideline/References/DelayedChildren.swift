@@ -79,7 +79,7 @@ struct DelayedChildren {
     /// Returns whether an operation that is sent alone waits for another one, through others that are sent alone.
     ///
     /// If the other one waited for it as well, neither would ever be sent. Groups that wait for each other become one
-    /// (WaitCircle).
+    /// (WaitCycle).
     private mutating func waits(
         _ operation: QueuedOperation,
         for other: QueuedOperation,

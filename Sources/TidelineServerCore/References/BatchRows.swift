@@ -1,9 +1,9 @@
 // BatchRows: the rows of a batch that concern its other writes because of references. Pure.
 //
 // Rows may refer to each other, such as a customer and its main contact. Then neither order of their inserts would have
-// each parent first, and neither order of their deletes would leave the version of the second one as the caller has read
-// it. So such a row may name a parent that a later write of the same group inserts, and a version still counts as the current
-// one if only deletes of the same batch have replaced it.
+// each parent first, and in either order, the first delete changes the version of the second row. Therefore such a row
+// may name a parent that a later write of the same group inserts, and a version that only deletes of the same batch have
+// replaced still counts as the current one.
 
 import TidelineCore
 
@@ -25,8 +25,8 @@ package struct BatchRows: Sendable {
     private var changes: [Key: Change] = [:]
     /// The rows that the rest of the current group inserts and that refer to each other.
     private var expected: Set<Key> = []
-    /// Whether the write that is being executed follows a delete.
-    var isFollowing = false
+    /// Whether a delete is changing the rows that refer to the deleted one.
+    var changesChildren = false
 
     package init() {}
 
@@ -45,7 +45,7 @@ package struct BatchRows: Sendable {
             parents[key] = Set(named).subtracting([key])
         }
         guard parents.count > 1 else { return }
-        // Rows without parents are in no circle, and neither are those without children.
+        // Rows without parents are in no cycle, and neither are those without children.
         let descending = Self.trimmed(parents)
         guard !descending.isEmpty else { return }
         var children: [Key: Set<Key>] = descending.mapValues { _ in [] }

@@ -216,26 +216,22 @@ extension ServerError {
     ///
     /// It is the same for the three cases, so that it reveals nothing about rows that the caller may not see.
     package static func parentNotFound(_ edge: ReferenceEdge) -> ServerError {
-        var error = ServerError(
-            409,
+        rejection(
             "Member '\(edge.column.name)' names a row of table '\(edge.parent.name)' that does not exist. "
                 + "Insert or restore that row first, or name another one.",
-            code: .parentNotFound
+            .parentNotFound,
+            Reference(column: edge.column.name, table: edge.parent.name)
         )
-        error.reference = Reference(column: edge.column.name, table: edge.parent.name)
-        return error
     }
 
     /// The rejection of a delete of a row that other rows refer to.
     package static func rowIsReferenced(_ edge: ReferenceEdge) -> ServerError {
-        var error = ServerError(
-            409,
+        rejection(
             "Rows of table '\(edge.child.name)' refer to the row by '\(edge.column.name)'. "
                 + "Delete or change them first.",
-            code: .rowIsReferenced
+            .rowIsReferenced,
+            Reference(column: edge.column.name, table: edge.child.name)
         )
-        error.reference = Reference(column: edge.column.name, table: edge.child.name)
-        return error
     }
 
     /// The rejection of a delete whose cascade is too large to check whether other rows prevent it.
@@ -247,13 +243,21 @@ extension ServerError {
     static func cascadeTooLarge(_ edge: ReferenceEdge, countMax: Int?) -> ServerError {
         let reason =
             countMax.map { "more than \($0) rows (limits.restrictRows)" } ?? "too many rows"
-        var error = ServerError(
-            409,
+        return rejection(
             "The row cannot be deleted at once: \(reason) would be deleted with it, of which each may be referred to "
                 + "by '\(edge.column.name)' of table '\(edge.child.name)'. Delete them in parts first.",
-            code: .rowIsReferenced
+            .rowIsReferenced,
+            Reference(column: edge.column.name, table: edge.child.name)
         )
-        error.reference = Reference(column: edge.column.name, table: edge.child.name)
+    }
+
+    private static func rejection(
+        _ message: String,
+        _ code: ErrorCode,
+        _ reference: Reference
+    ) -> ServerError {
+        var error = ServerError(409, message, code: code)
+        error.reference = reference
         return error
     }
 

@@ -92,7 +92,7 @@ extension ReferenceTransaction {
         by operation: WriteOperation,
         in table: Table
     ) throws -> ServerError? {
-        if batchRows.isFollowing { batchRows.note(change, in: table) }
+        if batchRows.changesChildren { batchRows.note(change, in: table) }
         guard let references = operation.references else { return nil }
         switch change {
         case .nothing: return nil
@@ -280,10 +280,10 @@ extension ReferenceTransaction {
         // These rows are not in the answer.
         let budget = budget
         self.budget = AnswerBudget()
-        batchRows.isFollowing = true
+        batchRows.changesChildren = true
         defer {
             self.budget = budget
-            batchRows.isFollowing = false
+            batchRows.changesChildren = false
         }
         let outcome = try perform(operation, in: derived(table))
         guard outcome.decision.changesRow else { throw outcome.refusal ?? ServerError.notCommitted }

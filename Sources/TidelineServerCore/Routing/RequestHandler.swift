@@ -234,8 +234,8 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Answers a request on a table, adds the former names of columns, also to errors, and converts numbers that the caller sends
-    /// or requests as strings; `shape` is nil for an answer without rows.
+    /// Answers a request on a table with the former names of columns, also in errors, and with the numbers that the
+    /// caller sends or requests as strings; `shape` is nil for an answer without rows.
     func withTextNumbers(
         _ request: ServerRequest,
         _ table: String,

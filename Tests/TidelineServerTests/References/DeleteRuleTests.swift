@@ -101,8 +101,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows may refer to themselves and in circles", arguments: FieldService.backends)
-    func circles(_ onPostgres: Bool) async throws {
+    @Test("rows may refer to themselves and in cycles", arguments: FieldService.backends)
+    func cycles(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[2].references[1].onDelete = .cascade
         }

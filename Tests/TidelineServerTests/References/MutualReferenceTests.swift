@@ -39,7 +39,7 @@ import TidelineTestKit
         ]
     }
 
-    /// Stores a customer whose main contact is `k`, and a circle of three places; returns their versions.
+    /// Stores a customer whose main contact is `k`, and a cycle of three places; returns their versions.
     private func fill(_ service: FieldService) async throws -> [String: String] {
         try await service.put("Customer", "c")
         let contact = try await service.put("Contact", "k", ["customerID": "c"])
@@ -90,7 +90,7 @@ import TidelineTestKit
         arguments: backends,
         Way.allCases
     )
-    func circles(onPostgres: Bool, _ way: Way) async throws {
+    func cycles(onPostgres: Bool, _ way: Way) async throws {
         let tables = Self.tables(softDelete: way != .groupWithoutTombstones)
         let group = way == .alone ? nil : "g"
         try await FieldService.with(onPostgres, tables) { service in

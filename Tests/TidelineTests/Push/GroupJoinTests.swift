@@ -72,7 +72,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["b mine"])
     }
 
-    @Test("three transactions that cross in a circle are all sent")
+    @Test("three transactions that cross in a cycle are all sent")
     func aCircleOfGroupsIsSent() async throws {
         let scene = try await Scene(
             rows: ["a", "b", "c", "d", "x", "y", "z"],

@@ -121,7 +121,7 @@ import TidelineTestSupport
     }
 
     @Test("transactions that wait for each other's children are sent together")
-    func circle() async throws {
+    func cycle() async throws {
         let (scene, device, _) = try await scene("none", status: 500)
         try await device.context.transaction { transaction in
             try transaction.table(Field.Customer.self).insert(Field.Customer(id: "e"))

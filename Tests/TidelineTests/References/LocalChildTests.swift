@@ -1,4 +1,4 @@
-// Records that stay on the device and refer to synchronized ones: what happens to them when the server deletes a parent.
+// Records that stay on the device and refer to synchronized ones, when the server deletes a parent.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Rows that refer to each other: a customer with its main contact, and places in a circle.
+// Rows that refer to each other: a customer with its main contact, and places in a cycle.
 
 import Foundation
 import Testing
@@ -118,7 +118,7 @@ import TidelineTestSupport
         #expect(try await scene.pulled("Contact", "customerID").isEmpty)
     }
 
-    @Test("rows in a circle are inserted and deleted", arguments: ["p1", "p2", "p3"])
+    @Test("rows in a cycle are inserted and deleted", arguments: ["p1", "p2", "p3"])
     func places(deleted: String) async throws {
         let scene = try await Scene()
         let places = try scene.device.client.syncTable(Place.self)

@@ -43,8 +43,8 @@ struct RankedSelect {
 
     /// Returns the statement that selects the keys of matches of the search alone, the newest rows first.
     ///
-    /// An FTS5 table merges the lists of all words with a prefix for each statement. So a statement that counts the
-    /// matches and returns their keys takes half the time of two.
+    /// For each statement, FTS5 merges the lists of all words that begin with a prefix. One statement that returns keys
+    /// therefore takes half the time of two that count and read.
     func newestKeys(upTo limit: Int) -> SQL {
         """
         SELECT "rowid" FROM \(index) WHERE \(index) MATCH \(.text(search))
@@ -52,7 +52,7 @@ struct RankedSelect {
         """
     }
 
-    /// Returns those of the newest matches that the query returns, or nil if it cannot be told from them.
+    /// Returns the newest matches within the limit and offset of the query; nil if they do not include all of these.
     private func shown(_ newest: [Int64]) -> ArraySlice<Int64>? {
         guard isPlain, let limit = query.limit else { return nil }
         let (end, overflows) = query.offset.addingReportingOverflow(limit)

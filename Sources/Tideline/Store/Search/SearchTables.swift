@@ -79,8 +79,8 @@ struct SearchTables: Sendable {
                 """
             )
         }
-        // The first note of a row counts. The conflict clause of the statement that fires the trigger would override one
-        // in 'INSERT OR IGNORE'.
+        // The first note of a row counts. An 'INSERT OR IGNORE' would use the conflict clause of the statement that fires
+        // the trigger instead.
         let oldNoted = """
             INSERT INTO \(self.log) VALUES (OLD.\(key), 1, \(list(old))) ON CONFLICT DO NOTHING;
             """

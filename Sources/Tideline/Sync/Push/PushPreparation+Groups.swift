@@ -50,7 +50,7 @@ extension PushPreparation {
         var isWaiting = false
         for member in members {
             guard let first = queued[member.row]?.first, first.id != member.id,
-                let earlier = try WaitCircle.operation(before: member, first: first, queue.reader)
+                let earlier = try WaitCycle.operation(before: member, first: first, queue.reader)
             else { continue }
             if earlier.group == group {
                 // Groups were merged, for example when the app resolved a row of all of them. The next
@@ -70,17 +70,17 @@ extension PushPreparation {
             }
         }
         for member in members where !isWaiting {
-            if try joinCircle(of: member, &work) != nil { return nil }
+            if try joinCycle(of: member, &work) != nil { return nil }
             isWaiting = try waitsForParent(member, &work)
         }
         if isWaiting {
             // The operations before it are sent first; the group is checked again afterwards.
-            let circle = try WaitCircle(reader: queue.reader, taken: work.ids).others(of: group)
-            if circle.isEmpty {
+            let cycle = try WaitCycle(reader: queue.reader, taken: work.ids).others(of: group)
+            if cycle.isEmpty {
                 work.result.isWaiting = true
                 return .passed
             }
-            for var operation in circle {
+            for var operation in cycle {
                 operation.group = group
                 try queue.put(operation)
             }
@@ -95,16 +95,16 @@ extension PushPreparation {
     /// Makes one group of the operations that insert rows in a cycle of references with the row of an operation.
     ///
     /// - Returns: The name of the group; nil if nothing was changed.
-    func joinCircle(of operation: QueuedOperation, _ work: inout Work) throws -> String? {
+    func joinCycle(of operation: QueuedOperation, _ work: inout Work) throws -> String? {
         guard work.slice.groups != .split,
             try mayWaitForParents(operation.table, &work),
             queue.catalog.references.isCircular(operation.table)
         else { return nil }
-        let circle = try queue.reader.circle(of: operation)
-        let groups = Set(circle.map(\.group))
-        guard circle.count > 1, groups.count > 1 || groups.contains(nil) else { return nil }
-        let name = circle.lazy.compactMap(\.group).first ?? environment.makeID()
-        var members = circle
+        let cycle = try queue.reader.cycle(of: operation)
+        let groups = Set(cycle.map(\.group))
+        guard cycle.count > 1, groups.count > 1 || groups.contains(nil) else { return nil }
+        let name = cycle.lazy.compactMap(\.group).first ?? environment.makeID()
+        var members = cycle
         for group in groups.compactMap(\.self) where group != name {
             members += try queue.reader.members(of: group)
         }

@@ -143,7 +143,7 @@ struct PushPreparation {
             !work.rows.contains(operation.row)
         else { return .full }
         var isWaiting = try isBehindGroup(operation, &work)
-        if !isWaiting, let group = try joinCircle(of: operation, &work) {
+        if !isWaiting, let group = try joinCycle(of: operation, &work) {
             work.hasMetGroup = true
             let members = try queue.reader.members(of: group)
             return try take(members, of: group, isFirst: isFirst, &work)

@@ -1,4 +1,4 @@
-// WaitCircle: groups and operations that wait for each other, so that none of them could be sent.
+// WaitCycle: groups and operations that wait for each other, so that none of them could be sent.
 //
 // A group waits as a whole, so two groups can wait for each other although no row waits for itself: each of them may
 // insert a parent that the other one names. They become one group, in which the parents come first.
@@ -6,7 +6,7 @@
 import TidelineCore
 
 /// The groups and operations that wait for each other.
-struct WaitCircle {
+struct WaitCycle {
     let reader: QueueReader
     /// The ids of the operations that are sent before.
     let taken: Set<Int64>
@@ -49,16 +49,16 @@ struct WaitCircle {
             waits[unit] = Set(before).subtracting([unit])
             open += before
         }
-        var circle: Set = [start]
+        var cycle: Set = [start]
         var count = 0
-        while circle.count > count {
-            count = circle.count
-            for (unit, before) in waits where !before.isDisjoint(with: circle) {
-                circle.insert(unit)
+        while cycle.count > count {
+            count = cycle.count
+            for (unit, before) in waits where !before.isDisjoint(with: cycle) {
+                cycle.insert(unit)
             }
         }
-        circle.remove(start)
-        return circle.flatMap { members[$0] ?? [] }.sorted { $0.id < $1.id }
+        cycle.remove(start)
+        return cycle.flatMap { members[$0] ?? [] }.sorted { $0.id < $1.id }
     }
 
     private func members(of unit: Unit) throws -> [QueuedOperation] {
