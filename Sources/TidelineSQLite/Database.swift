@@ -66,7 +66,7 @@ package final class Database: @unchecked Sendable {
         handle = pointer
         self.busyMilliseconds = busyMilliseconds
         sqlite3_extended_result_codes(pointer, 1)
-        sqlite3_busy_timeout(pointer, busyMilliseconds)
+        LockWait.set(busyMilliseconds, on: pointer)
         // Not every SQLite has this setting, so code that relies on it checks as well.
         tl_refuse_quoted_texts(pointer)
         // The object is initialized now, so a throw below runs `deinit`, which closes the file.
@@ -128,8 +128,8 @@ package final class Database: @unchecked Sendable {
     /// - Returns: Whether the log is empty.
     /// - Throws: ``SQLiteError``
     package func checkpoint() throws -> Bool {
-        sqlite3_busy_timeout(handle, 0)
-        defer { sqlite3_busy_timeout(handle, busyMilliseconds) }
+        LockWait.set(0, on: handle)
+        defer { LockWait.set(busyMilliseconds, on: handle) }
         return try checkpoint(.truncate) != nil
     }
 
@@ -139,18 +139,15 @@ package final class Database: @unchecked Sendable {
     /// first time at the same moment (`sqlite3BtreeSetVersion` asks for the lock while it holds
     /// one), so this retries.
     private func turnIntoWAL(_ busyMilliseconds: Int32) throws -> String {
-        for _ in 0..<(busyMilliseconds / Self.busyStep) {
+        for _ in 0..<(busyMilliseconds / LockWait.step) {
             do {
                 return try text("PRAGMA journal_mode = WAL")
             } catch let error as SQLiteError where error.isBusy {
-                sqlite3_sleep(Self.busyStep)
+                sqlite3_sleep(LockWait.step)
             }
         }
         return try text("PRAGMA journal_mode = WAL")
     }
-
-    /// The milliseconds between two attempts to acquire a lock.
-    private static let busyStep: Int32 = 10
 
     /// Returns the first column of the first row as a string.
     package func text(_ sql: String) throws -> String {

@@ -42,6 +42,16 @@ extension Database {
     /// Whether this SQLite has full-text search (FTS5); Debian's SQLCipher does not.
     package var hasFullTextSearch: Bool { (try? prepareOnce("SELECT fts5(?1)")) != nil }
 
+    /// Whether this SQLite has window functions (3.25) and JSON (3.38, before as an option).
+    package static let readsRowsOfKeys: Bool = {
+        let version = sqlite3_libversion_number()
+        let hasJSON =
+            version >= 3_038_000
+            ? sqlite3_compileoption_used("OMIT_JSON") == 0
+            : sqlite3_compileoption_used("ENABLE_JSON1") != 0
+        return version >= 3_025_000 && hasJSON
+    }()
+
     /// Whether this SQLite has RENAME COLUMN (3.25) and DROP COLUMN (3.35).
     package static let movesColumns = sqlite3_libversion_number() >= 3_035_000
 }

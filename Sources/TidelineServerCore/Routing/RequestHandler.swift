@@ -110,6 +110,8 @@ package struct RequestHandler: Sendable {
     ) async -> (response: ServerResponse, operation: ServerMetrics.Operation) {
         var route: Route?
         var response: ServerResponse
+        // It is read before the request is executed: a write is never older than the epoch in its response.
+        let epoch = service.epoch
         do {
             let named = try Route(path: request.path)
             route = named
@@ -122,7 +124,7 @@ package struct RequestHandler: Sendable {
         } catch {
             response = service.refusal(error, of: id)
         }
-        if route?.isOfTables == true { addSchema(to: &response) }
+        if route?.isOfTables == true { addState(to: &response, epoch) }
         return (response, ServerMetrics.Operation(route, method: request.method))
     }
 
@@ -274,10 +276,14 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Adds a hash of the server's tables, columns and permissions.
+    /// Adds the epoch of the database, unless the response has that of its page, and a hash of the server's tables,
+    /// columns and permissions.
     ///
-    /// A device compares it to find out when to resend operations that were rejected under another schema.
-    private func addSchema(to response: inout ServerResponse) {
+    /// A device compares the hash to find out when to resend operations that were rejected under another schema.
+    private func addState(to response: inout ServerResponse, _ epoch: String) {
+        if response.headers["Tideline-Epoch"] == nil {
+            response.headers.append("Tideline-Epoch", epoch)
+        }
         response.headers.append("Tideline-Schema", service.catalog.fingerprint)
     }
 

@@ -54,6 +54,23 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem?" + next).status == 200)
     }
 
+    /// A write may be older than an epoch that the server learns from a later read, and then it is lost.
+    @Test func responsesToWritesHaveTheEpochFromBeforeTheWrite() async throws {
+        let (door, store) = try await Self.door()
+        let name = try await store.epoch()
+        let clock = try await store.clock(of: Table(Door.todo))
+        store.clock = TableClock(stamp: clock.stamp, epoch: "restored")
+        let created = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+        #expect(created.status == 201 && created.headers["Tideline-Epoch"] == name)
+        let missing = await door.send("PATCH", "/tables/TodoItem/x", #"{"text":"b"}"#)
+        #expect(missing.status == 404 && missing.headers["Tideline-Epoch"] == name)
+        let batch = await door.send("POST", "/$batch", #"{"requests":[]}"#)
+        #expect(batch.headers["Tideline-Epoch"] == name)
+        #expect(await door.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"] == "restored")
+        let next = await door.send("POST", "/tables/TodoItem", #"{"id":"c"}"#)
+        #expect(next.headers["Tideline-Epoch"] == "restored")
+    }
+
     /// Also if the request that follows a link is the first to see the new epoch, with or without changes.
     @Test(arguments: [0, 1])
     func aLinkOfAnotherEpochIsRejected(_ later: Int64) async throws {

@@ -9,6 +9,9 @@ struct SQLiteRelatedReads {
 
     /// Returns the rows of several keys, without a column.
     func rows(_ query: KeyedQuery, in name: String, omitting column: String) throws -> [Row] {
+        guard Database.readsRowsOfKeys else {
+            return try rowsOfEachKey(query, in: name, omitting: column)
+        }
         let table = try transaction.table(name)
         let names = query.query.select
         let columns = names.flatMap { table.columns(named: $0) }
@@ -27,6 +30,20 @@ struct SQLiteRelatedReads {
             guard isMasked else { return rows }
             var member = RowMember(column)
             return rows.map { member.removed(from: $0) }
+        }
+    }
+
+    /// Reads the rows of each key with a statement of its own, for a SQLite like that of Debian's SQLCipher.
+    private func rowsOfEachKey(
+        _ query: KeyedQuery,
+        in name: String,
+        omitting column: String
+    ) throws -> [Row] {
+        try query.keys.flatMap { key in
+            let hasKey = Filter.equal(query.column, .string(key))
+            var one = query.query
+            one.filter = one.filter.map { $0 && hasKey } ?? hasKey
+            return try transaction.recordRows(one, in: name, omitting: column)
         }
     }
 

@@ -52,6 +52,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var dialect = ServerDialect.datasync
     /// The schema of the server that sent the response (`Tideline-Schema`).
     package var schema: String?
+    /// The epoch of the database before the request was executed (`Tideline-Epoch`).
+    package var epoch: String?
     /// The reference that the operation would break on the server.
     package var reference: BrokenReference?
     /// Whether the row is deleted and the server has erased its values.

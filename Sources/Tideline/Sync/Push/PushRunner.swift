@@ -299,7 +299,9 @@ struct PushRunner {
     private func settle(
         _ settlings: [PushSettling]
     ) async throws -> (results: [PushSettled], unblocked: [Int64]) {
-        let restored = try await RestoredOperations(engine: engine).find(among: settlings)
+        let operations = RestoredOperations(engine: engine)
+        let restored = try await operations.find(among: settlings)
+        let newEpochs = try await operations.newEpochs(of: settlings)
         let isRejected = settlings.contains { $0.decision == .rejected }
         let conditions = isRejected ? await engine.parkedOperations.conditions() : nil
         let plans = settlings.map {
@@ -311,6 +313,7 @@ struct PushRunner {
         var (results, unblocked) = try await engine.transaction { [engine] queue in
             try queue.noteCommits(of: settlings)
             try queue.noteSenders(of: settlings)
+            try queue.meet(newEpochs)
             try queue.noteAnswered(settlings)
             let settlement = Settlement(queue: queue)
             // Each response is for a different row, so they are independent. But if two groups merge, operations of

@@ -70,6 +70,7 @@ extension RemoteService {
                 let schema = catalog.schema(operation.table)
                 var answer = pushAnswer(inner, schema, id: operation.itemID)
                 answer.schema = response.headers[SharedSchema.field]
+                answer.epoch = response.headers["Tideline-Epoch"]
                 if inner.isBeyondBatch { return .notReached(answer) }
                 return inner.isSkipped ? .skipped : .answer(answer)
             }
@@ -199,6 +200,7 @@ extension TransportResponse {
         answer.isGroupFailed = status == 424 && code == "groupFailed"
         answer.rejectsForm = isSkipped || status == 415 && code == "notJSON"
         answer.schema = headers[SharedSchema.field]
+        answer.epoch = headers["Tideline-Epoch"]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
         answer.isResolved = headers["Tideline-Conflict"] != nil
         answer.isBareTombstone = headers["Tideline-Tombstone"] == "bare"

@@ -274,6 +274,14 @@ extension QueueTransaction {
         _ = try set(epoch, table, endpoint, PullCursor.tableEpochType)
     }
 
+    /// Handles the epochs that responses to a push have shown, before their rows are stored.
+    func meet(_ new: NewEpochs?) throws {
+        guard let new else { return }
+        for (table, epoch) in new.epochs.sorted(by: { $0.key < $1.key }) {
+            try meet(epoch, endpoint: new.endpoint, table)
+        }
+    }
+
     @discardableResult
     private func markFormerRows(_ table: String) throws -> Int {
         var last: Value?
@@ -297,7 +305,7 @@ extension QueueTransaction {
 
     /// Clears the bit of former rows if responses to a push contain a later state than any that is known here.
     ///
-    /// The table was read in the new epoch before the push, so these responses come from the restored server.
+    /// The epoch is known, so these responses come from the restored server.
     /// If the bit remained, the row would count as lost after a later change of another device.
     func noteAnswered(_ settlings: [PushSettling]) throws {
         var former: [String: Bool] = [:]

@@ -1,7 +1,8 @@
-// RestoredOperations: finds the operations of a push whose rows have an older state on a restored server.
+// RestoredOperations: finds out from the responses to a push that the server was restored, and which operations have
+// rows of which it has an older state or none.
 //
-// Responses to writes do not contain the epoch. A state of a row older than the operation's base is proof by
-// itself; if a row is missing, the client requests a list, which carries the epoch.
+// A state of a row older than the operation's base is proof by itself. If a row is missing, or a response has another
+// epoch, the client requests a list, because only a list has the epoch of the state that it shows.
 
 import TidelineCore
 
@@ -30,15 +31,47 @@ struct RestoredOperations {
             case .deleted(version: nil, row: nil):
                 // No other policy drops a change without an error.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update,
-                    let known = try await epoch(table, endpoint),
-                    let now = try await currentEpoch(table, remote), now != known
+                    let known = try await epoch(table, endpoint)
                 else { continue }
-                restored.insert(operation.id)
+                var isRestored = try await isFormer(table, operation.itemID)
+                if !isRestored, let now = try await currentEpoch(table, remote) {
+                    isRestored = now != known
+                }
+                if isRestored { restored.insert(operation.id) }
             case .deleted:
                 continue
             }
         }
         return restored
+    }
+
+    /// Returns the epoch of each table whose responses have another one than the table's rows.
+    ///
+    /// A server that shares its database with others may learn of a restore after them, so the epoch of a write counts
+    /// only if a list has it, too. It does not count either if only some of the responses have it, because the others
+    /// may be from before the restore.
+    func newEpochs(of settlings: [PushSettling]) async throws -> NewEpochs? {
+        guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return nil }
+        var result = NewEpochs(endpoint: remote.dialect.cursorScope(remote.endpoint.key))
+        for (table, ofTable) in Dictionary(grouping: settlings, by: \.operation.table) {
+            let epochs = Set(ofTable.map(\.answer.epoch))
+            guard epochs.count == 1, let epoch = epochs.first ?? nil,
+                let known = try await self.epoch(table, result.endpoint), known != epoch,
+                try await currentEpoch(table, remote) == epoch
+            else { continue }
+            result.epochs[table] = epoch
+        }
+        return result.epochs.isEmpty ? nil : result
+    }
+
+    /// Whether the server has not sent the row since it was restored.
+    private func isFormer(_ table: String, _ id: String) async throws -> Bool {
+        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        query.select = [SystemColumn.id, HeldMask.name]
+        return try await engine.read { [query] reader in
+            let row = try reader.store.rows(query, in: table).first
+            return (row.flatMap(HeldMask.bits) ?? 0) & HeldMask.former != 0
+        }
     }
 
     private func epoch(_ table: String, _ endpoint: String) async throws -> String? {
@@ -52,6 +85,12 @@ struct RestoredOperations {
         let (response, _) = try await remote.once(.page(url, rows: 1), .datasync)
         return response.status == 200 ? response.headers["Tideline-Epoch"] : nil
     }
+}
+
+/// The new epochs of tables that the responses to a push have shown.
+struct NewEpochs: Sendable {
+    var endpoint: String
+    var epochs: [String: String] = [:]
 }
 
 extension Row {

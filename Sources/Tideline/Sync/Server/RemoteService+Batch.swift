@@ -58,7 +58,10 @@ extension RemoteService {
         if let answers = PushBatch.answers(outer, count: 1) {
             signs.learn(.batches)
             // A request without a response was not executed.
-            let inner = answers[0] ?? TransportResponse(status: 503)
+            var inner = answers[0] ?? TransportResponse(status: 503)
+            for field in ["Tideline-Epoch", SharedSchema.field] where inner.headers[field] == nil {
+                inner.headers[field] = outer.headers[field]
+            }
             signs.learn(ServerSigns(of: inner))
             _ = generation.hear(AnswerSigns(inner), asked: .datasync)
             // The response to the batch itself has ended a wait that was over.
