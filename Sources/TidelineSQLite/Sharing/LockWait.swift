@@ -22,7 +22,9 @@ package enum LockWait {
         sqlite3_busy_handler(
             handle,
             { limit, attempts in
-                guard LockWait.mayWait(after: attempts, limit: Int(bitPattern: limit)) else { return 0 }
+                guard LockWait.mayWait(after: attempts, limit: Int(bitPattern: limit)) else {
+                    return 0
+                }
                 sqlite3_sleep(LockWait.step)
                 return 1
             },
