@@ -34,14 +34,16 @@ INTEGRATION := IntegrationTests
 # They measure time. Their tests run one after the other, because other tests would take their time.
 DEADLINES := TidelineDeadlineTests ServerDeadlineTests
 
-# The tests of `make cipher`: the suites of stores, tables and queues, without the tests that need our server, SQLite's
-# JSON functions or a newer ALTER TABLE.
-CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|$\
-    CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|LiveQuery|NarrowRead|$\
-    Observe|ObserveReach|ODataQuery|OlderRecord|Outcome|Parked|Pull|QueryForms|RowChecksum|SQLiteFile|$\
-    StoreCheck|StoreClose|SyncTable|SyncTurns|TableIndex|Transaction
+# The tests of `make cipher`: the suites of stores, tables and queues, without the tests that need our server, a search
+# index, SQLite's JSON functions or a newer ALTER TABLE.
+CIPHER_SUITES := Account|Attempt|BulkChange|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|$\
+    ContextObserve|CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|$\
+    LiveList|LiveQuery|LiveValue|Localized|LocalizedIndex|LockWait|NarrowRead|Observe|ObserveReach|ODataQuery|$\
+    OlderRecord|Outcome|Parked|Pull|QueryForms|RelatedChange|RelatedCondition|RelatedConditionObserve|$\
+    RelatedMixedState|RelatedNaive|RelatedObserve|RelatedRead|RelatedRowsRead|RowChecksum|SQLiteFile|StoreCheck|$\
+    StoreClose|SyncTable|SyncTurns|TableIndex|Totals|Transaction
 CIPHER_SKIPPED := rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel|aModelsColumnsMatchTheServersInAnyCase|$\
-    cursorsAndQueryMembershipBelongToTheirTableInAnyCase|aStoreWithoutAnApplicationIDIsOpened|$\
+    searches|cursorsAndQueryMembershipBelongToTheirTableInAnyCase|aStoreWithoutAnApplicationIDIsOpened|$\
     aRowWithoutAChecksumIsUnknown|aFileWithoutAWriteAheadLogIsRejected|anOlderAnswerLeavesTheQuery|$\
     verifyPurgeAndCheckReportTheirProgress|unusualLimitsDoNotTrap|unusualTimesDoNotTrap
 

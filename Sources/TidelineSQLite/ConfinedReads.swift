@@ -26,6 +26,8 @@ package enum ConfinementError: Error, Sendable, Hashable {
     case severalStatements
     /// The text has placeholders without a value.
     case placeholders
+    /// This SQLite does not report each table that a statement reads.
+    case tooOld
 }
 
 /// The confined statements of one connection, and the callback that confines them.
@@ -118,6 +120,7 @@ extension ConfinedReads {
         on database: Database,
         _ body: (Statement) throws -> Result
     ) throws -> (result: Result, tables: Set<String>) {
+        guard Database.reportsAllTables else { throw ConfinementError.tooOld }
         if !isSet { setAuthorizer(of: database) }
         self.allowed = allowed
         denial = nil

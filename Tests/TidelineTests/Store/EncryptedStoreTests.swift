@@ -205,6 +205,20 @@ import TidelineTestSupport
         }
     }
 
+    @Test(.enabled(if: !Database.reportsAllTables, "This SQLCipher is newer than Debian's."))
+    func sqlIsRejectedIfSQLiteDoesNotReportAllTables() async throws {
+        try await withTemporaryFile { path in
+            let store = try SQLiteStore(path: path, key: Self.keys()[0])
+            let device = try await Device(ScriptedTransport(), store: store)
+            let code = await code {
+                try await device.context.read {
+                    _ = try $0.sql("SELECT count(*) FROM MS_TableOperations")
+                }
+            }
+            #expect(code == .unsupportedQuery)
+        }
+    }
+
     /// The conformance suite for all stores.
     @Test(arguments: LocalStoreConformance.all)
     func theStoreConforms(check: LocalStoreConformance.Check) async throws {

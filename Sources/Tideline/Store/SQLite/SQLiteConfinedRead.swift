@@ -56,6 +56,8 @@ struct SQLiteConfinedRead {
         case .severalStatements: "the SQL has several statements. Run one at a time."
         case .placeholders:
             "the SQL has placeholders. Write each value as an interpolation, as in \\(value)."
+        case .tooOld:
+            "this SQLite cannot limit SQL to the app's tables. Link SQLite 3.19 or later, or use queries."
         }
     }
 }
