@@ -59,8 +59,9 @@ extension RemoteService {
             signs.learn(.batches)
             // A request without a response was not executed.
             var inner = answers[0] ?? TransportResponse(status: 503)
-            for field in ["Tideline-Epoch", SharedSchema.field] where inner.headers[field] == nil {
-                inner.headers[field] = outer.headers[field]
+            // Only the batch as a whole has the epoch. It does not prove that a gateway has not replaced a part.
+            if AnswerProof.isServers(inner), inner.headers["Tideline-Epoch"] == nil {
+                inner.headers["Tideline-Epoch"] = outer.headers["Tideline-Epoch"]
             }
             signs.learn(ServerSigns(of: inner))
             _ = generation.hear(AnswerSigns(inner), asked: .datasync)
