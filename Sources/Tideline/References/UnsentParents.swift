@@ -44,7 +44,9 @@ extension QueueReader {
         guard operation.kind == .update, !operation.revives, let base = operation.basis.base else {
             return named
         }
-        let known = catalog.references.parents(of: base, in: operation.table)
+        // After a restore, the server may have a state of the row with another parent.
+        let server = operation.basis.latest?.row ?? base
+        let known = catalog.references.parents(of: server, in: operation.table)
         return named.filter { !known.contains($0) }
     }
 

@@ -1,9 +1,11 @@
 // Pushes to a restored server before the device has read its rows: what the device learns from their responses.
 
 import Foundation
+import Synchronization
 import Testing
 import Tideline
 import TidelineCore
+import TidelineServerCore
 import TidelineTestKit
 import TidelineTestSupport
 
@@ -79,6 +81,187 @@ import TidelineTestSupport
             try await device.context.push()
             try await device.todos().pull(queryID: "all")
             #expect(await event.value == .restoredServer(lost: 1))
+        }
+    }
+
+    @Test(
+        "a server's conflict rule cannot replace a state that the restore lost with an older one",
+        arguments: [ConflictRule.serverWins, .clientWins],
+        [ConflictPolicy.fail, .serverWins, .clientWins, .merge]
+    )
+    func serverResolves(rule: ConflictRule, policy: ConflictPolicy) async throws {
+        try await withRestorableServer(conflict: rule) { server in
+            let device = try await Self.loseText(server, conflicts: policy)
+            try await device.todos().update(id: "changed") { $0.rank = 7 }
+            #expect(try await device.push() == nil)
+            #expect(try await Self.texts(device) == ["changed": "after"])
+            #expect(try await device.context.lostRows().map(\.itemID) == ["changed"])
+            try await device.todos().pull(queryID: "all")
+            #expect(try await device.context.sendLostRowsAgain() == 1)
+            try await device.context.push()
+            let there = try await device.client.table(Todo.self).read(id: "changed")
+            #expect(there?.text == "after" && there?.rank == 7)
+        }
+    }
+
+    @Test(
+        "nor if a pull has shown the older state before the push",
+        arguments: [ConflictRule.serverWins, .clientWins]
+    )
+    func serverResolvesAfterAPull(rule: ConflictRule) async throws {
+        try await withRestorableServer(conflict: rule) { server in
+            let store = MemoryStore()
+            let device = try await Self.loseText(server, store: store, conflicts: .serverWins)
+            try await device.todos().update(id: "changed") { $0.rank = 7 }
+            let blocked = try await Device(
+                FailingWrites(inner: server),
+                store: store,
+                conflicts: .serverWins
+            )
+            #expect(try await blocked.todos().pull(queryID: "all").lost == 0)
+
+            let again = try await Device(server, store: store, conflicts: .serverWins)
+            let events = again.context.events
+            let event = Task { await events.first { $0.kind == .restoredServer } }
+            await Task.yield()
+            #expect(try await again.push() == nil)
+            #expect(try await Self.texts(again) == ["changed": "after"])
+            try await again.todos().pull(queryID: "all")
+            #expect(await event.value == .restoredServer(lost: 1))
+        }
+    }
+
+    /// A device whose last text of the only row the restore lost.
+    private static func loseText(
+        _ server: RestorableServer,
+        store: any LocalStore = MemoryStore(),
+        conflicts: ConflictPolicy
+    ) async throws -> Device {
+        let device = try await Device(server, store: store, conflicts: conflicts)
+        try await device.todos().insert(Todo(id: "changed", text: "before"))
+        try await device.context.push()
+        let backup = try server.backup()
+        try await device.todos().update(id: "changed") { $0.text = "after" }
+        try await device.context.push()
+        try await device.todos().pull(queryID: "all")
+        try await server.restore(backup)
+        return device
+    }
+
+    /// A server that fails for every write.
+    private struct FailingWrites: Transport {
+        let inner: any Transport
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            guard request.method == "GET" else {
+                return TransportResponse(status: 500, headers: ["Tideline-Schema": "1"])
+            }
+            return try await inner.send(request)
+        }
+
+        func stream(_ request: TransportRequest) async throws -> TransportStream {
+            try await inner.stream(request)
+        }
+    }
+
+    private struct Customer: SyncRecord {
+        var id = ""
+        var name = ""
+    }
+
+    private struct Job: SyncRecord {
+        static let references = [
+            Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)
+        ]
+        var id = ""
+        var customerID: String?
+    }
+
+    private static let firm = [
+        TableDefinition("Customer", columns: [ColumnDefinition("name", .string)]),
+        TableDefinition(
+            "Job",
+            columns: [ColumnDefinition("customerID", .string)],
+            references: [TableReference("customerID", to: "Customer", onDelete: .cascade)]
+        ),
+    ]
+
+    @Test("children that were rejected are sent when their lost parent is sent again")
+    func childrenOfALostParent() async throws {
+        try await withRestorableServer(more: Self.firm) { server in
+            let device = try await Device(
+                server,
+                conflicts: .serverWins,
+                tables: [Customer.self, Job.self]
+            )
+            let customers = try device.client.syncTable(Customer.self)
+            let jobs = try device.client.syncTable(Job.self)
+            try await customers.insert(Customer(id: "early"))
+            try await jobs.insert(Job(id: "moved", customerID: "early"))
+            try await device.context.push()
+            let backup = try server.backup()
+            try await customers.insert(Customer(id: "late"))
+            try await jobs.update(id: "moved") { $0.customerID = "late" }
+            try await device.context.push()
+            for table in ["Customer", "Job"] {
+                try await device.client.syncTable(named: table).pull(queryID: "all")
+            }
+            try await server.restore(backup)
+
+            try await jobs.insert(Job(id: "new", customerID: "late"))
+            #expect(try await device.push()?.errors.map(\.itemID) == ["new"])
+            try await customers.pull(queryID: "all")
+            #expect(try await device.context.sendLostRowsAgain() == 1)
+            #expect(try await device.push() == nil)
+            let there = try await device.client.table(Job.self).read()
+            #expect(Set(there.map(\.id)) == ["moved", "new"])
+            #expect(try await device.context.operationErrors().isEmpty)
+        }
+    }
+
+    /// A network on which the app edits a row while a write is in progress.
+    private final class EditingNetwork: Transport {
+        private let inner: any Transport
+        private let edit = Mutex<(@Sendable () async throws -> Void)?>(nil)
+
+        init(_ inner: any Transport) { self.inner = inner }
+
+        func edits(_ body: @escaping @Sendable () async throws -> Void) {
+            edit.withLock { $0 = body }
+        }
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            let response = try await inner.send(request)
+            guard request.method != "GET" else { return response }
+            let edit = edit.withLock { edit in
+                defer { edit = nil }
+                return edit
+            }
+            try await edit?()
+            return response
+        }
+
+        func stream(_ request: TransportRequest) async throws -> TransportStream {
+            try await inner.stream(request)
+        }
+    }
+
+    @Test(
+        "an edit during the push sends the lost state, too",
+        arguments: [ConflictRule.serverWins, .clientWins]
+    )
+    func editDuringThePush(rule: ConflictRule) async throws {
+        try await withRestorableServer(conflict: rule) { server in
+            let store = MemoryStore()
+            _ = try await Self.loseText(server, store: store, conflicts: .serverWins)
+            let network = EditingNetwork(server)
+            let device = try await Device(network, store: store, conflicts: .serverWins)
+            try await device.todos().update(id: "changed") { $0.rank = 7 }
+            network.edits { try await device.todos().update(id: "changed") { $0.complete = true } }
+            #expect(try await device.push() == nil)
+            let there = try await device.client.table(Todo.self).read(id: "changed")
+            #expect(there?.text == "after" && there?.rank == 7 && there?.complete == true)
+            #expect(try await device.todos().pull(queryID: "all").lost == 0)
         }
     }
 }

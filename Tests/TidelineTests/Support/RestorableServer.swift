@@ -24,7 +24,12 @@ final class RestorableServer: Transport {
     private let state: Mutex<State>
 
     /// The tables are those of ``Device``.
-    init(in folder: String, softDelete: Bool = true) async throws {
+    init(
+        in folder: String,
+        softDelete: Bool = true,
+        conflict: ConflictRule = .reject,
+        more: [TableDefinition] = []
+    ) async throws {
         self.folder = folder
         var todo = TableDefinition(
             "Todo",
@@ -35,7 +40,9 @@ final class RestorableServer: Transport {
             ]
         )
         todo.softDelete = softDelete
-        definitions = [todo, TableDefinition("Note", columns: [ColumnDefinition("body", .string)])]
+        todo.conflict = conflict
+        definitions =
+            [todo, TableDefinition("Note", columns: [ColumnDefinition("body", .string)])] + more
         let file = folder + "/server-0.db"
         let server = try await Self.server(file, definitions, time)
         state = Mutex(State(transport: server.transport, file: file))
@@ -134,10 +141,19 @@ final class RestorableServer: Transport {
 /// Runs a test with a server whose database is in a temporary folder.
 func withRestorableServer<Result>(
     softDelete: Bool = true,
+    conflict: ConflictRule = .reject,
+    more: [TableDefinition] = [],
     _ body: (RestorableServer) async throws -> Result
 ) async throws -> Result {
     try await withTemporaryFile { file in
         let folder = (file as NSString).deletingLastPathComponent
-        return try await body(try await RestorableServer(in: folder, softDelete: softDelete))
+        return try await body(
+            try await RestorableServer(
+                in: folder,
+                softDelete: softDelete,
+                conflict: conflict,
+                more: more
+            )
+        )
     }
 }

@@ -69,6 +69,7 @@ struct PushRunner {
         var parked = 0
         do {
             try await engine.parkedOperations.release()
+            try await engine.parkedOperations.releaseChildren()
             var budget = try await engine.serverFacts.pushBudget()
             let begin = try await engine.read { try PushBegin($0) }
             if begin.pending > 0, await engine.account() == .signedOut {
@@ -302,12 +303,18 @@ struct PushRunner {
         let operations = RestoredOperations(engine: engine)
         let restored = try await operations.find(among: settlings)
         let newEpochs = try await operations.newEpochs(of: settlings)
+        let resolved = try await operations.resolved(among: settlings, newEpochs)
         let isRejected = settlings.contains { $0.decision == .rejected }
         let conditions = isRejected ? await engine.parkedOperations.conditions() : nil
         let plans = settlings.map {
             (
                 $0.operation,
-                SettlementRules(engine: engine).plan($0, restored: restored, conditions: conditions)
+                SettlementRules(engine: engine).plan(
+                    $0,
+                    restored: restored,
+                    resolved: resolved,
+                    conditions: conditions
+                )
             )
         }
         var (results, unblocked) = try await engine.transaction { [engine] queue in

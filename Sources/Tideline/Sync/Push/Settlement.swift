@@ -38,6 +38,13 @@ struct Settlement {
             operation.state = .pending
             try queue.put(operation)
             return .again
+        case .lose(let row, _) where later == nil:
+            try queue.remove(operation)
+            try queue.lose(operation.table, operation.itemID, server: row)
+            return .completed
+        case .lose(let row, let changed):
+            try sendAgain(changed, operation, later, .row(row))
+            return .again
         case .sendAgain(let changed, let server):
             try sendAgain(changed, operation, later, server)
             return .again
@@ -94,7 +101,7 @@ struct Settlement {
         case .sendAgain(_, let server), .ask(let server), .park(let server?, _):
             guard server.row != nil else { return }
         case .merge: break
-        case .tryAnew, .park(nil, _): return
+        case .lose, .tryAnew, .park(nil, _): return
         }
         guard operation.kind == .insert else { return }
         try queue.loseInserted(own, of: operation.row)

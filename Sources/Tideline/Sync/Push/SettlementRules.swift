@@ -8,14 +8,19 @@ struct SettlementRules {
 
     /// `restored` are the operations whose row was restored to an older state than their base.
     ///
+    /// `resolved` are those whose base it has lost, and that it resolved from another state.
+    ///
     /// `conditions` are stored with a rejection; nil if no response is a rejection.
     func plan(
         _ settling: PushSettling,
         restored: Set<Int64> = [],
+        resolved: Set<Int64> = [],
         conditions: ParkedConditions?
     ) -> SettlementPlan {
         let operation = settling.operation
         switch settling.decision {
+        case .accepted(.row(let row)) where resolved.contains(operation.id):
+            return .lose(row, ConflictRules.onTop(operation, .row(row)))
         case .accepted(let server):
             guard settling.answer.mayHoldOthers else {
                 return .accept(server, isOwn: true, isDone: true)

@@ -78,7 +78,7 @@ package struct RestorePoint: Hashable, Sendable {
 
     /// Returns whether the restored server never had a state of a row, so that its later states do not include
     /// it.
-    private func isBefore(_ row: Row) -> Bool {
+    func isBefore(_ row: Row) -> Bool {
         guard let commit else { return false }
         if let stamp = row.commit { return stamp > commit }
         guard case .date(let date) = row[SystemColumn.updatedAt] else { return false }
@@ -322,6 +322,20 @@ extension QueueTransaction {
             guard known.allSatisfy({ $0?.isLater(than: row) != true }) else { continue }
             try held.inner.setMask(mask & ~HeldMask.former, of: stored, in: operation.table)
         }
+    }
+
+    /// Stores that the server has lost a row, and has replaced it with another state.
+    ///
+    /// The next pull reports it.
+    func lose(_ table: String, _ itemID: String, server row: Row) throws {
+        guard let stored = try held.inner.row(id: .string(itemID), in: table) else { return }
+        let mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
+        try held.inner.setMask(mask, of: stored, in: table)
+        try put(
+            LostRecord(table: table, itemID: itemID, account: account.id, server: .row(row))
+        )
+        let restore = try reader.former(table)?.restore ?? RestorePoint(commit: nil)
+        try setFormer(FormerRows(.found, restore: restore), table)
     }
 
     func setFormer(_ rows: FormerRows?, _ table: String) throws {

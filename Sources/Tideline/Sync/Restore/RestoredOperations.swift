@@ -64,6 +64,49 @@ struct RestoredOperations {
         return result.epochs.isEmpty ? nil : result
     }
 
+    /// Returns the ids of the accepted operations whose row the server resolved from a state that does not include the
+    /// base, because it has lost the base.
+    ///
+    /// The server's `conflict` rule lets such a write succeed, so the response is not a conflict. If it has all values
+    /// that were sent, nothing is lost.
+    func resolved(among settlings: [PushSettling], _ new: NewEpochs?) async throws -> Set<Int64> {
+        guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return [] }
+        let endpoint = remote.dialect.cursorScope(remote.endpoint.key)
+        var resolved: Set<Int64> = []
+        for settling in settlings where settling.answer.isResolved {
+            let operation = settling.operation
+            guard case .accepted(.row(let row)) = settling.decision, operation.kind == .update,
+                operation.basisVersion == nil, let base = operation.basis.base,
+                base.version != row.version, let sent = operation.frozen?.sentRow,
+                !RowMerge.holds(row, sent), try await epoch(operation.table, endpoint) != nil,
+                try await hasLost(base, of: operation, row, new)
+            else { continue }
+            resolved.insert(operation.id)
+        }
+        return resolved
+    }
+
+    /// Whether the restored server never had the base of an operation, or has it no longer.
+    private func hasLost(
+        _ base: Row,
+        of operation: QueuedOperation,
+        _ row: Row,
+        _ new: NewEpochs?
+    ) async throws -> Bool {
+        // A pull may have shown the older state.
+        if [row, operation.basis.latest?.row].contains(where: {
+            $0.map(base.isOlderOnServer) == true
+        }) {
+            return true
+        }
+        if let epoch = new?.epochs[operation.table], RestorePoint(epoch: epoch).isBefore(base) {
+            return true
+        }
+        guard try await isFormer(operation.table, operation.itemID) else { return false }
+        let former = try await engine.read { try $0.former(operation.table) }
+        return former?.restore.isBefore(base) == true
+    }
+
     /// Whether the server has not sent the row since it was restored.
     private func isFormer(_ table: String, _ id: String) async throws -> Bool {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))

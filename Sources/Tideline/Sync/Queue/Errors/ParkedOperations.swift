@@ -53,6 +53,22 @@ struct ParkedOperations {
         }
     }
 
+    /// Releases operations that were rejected because of a missing parent whose insert is in the queue now.
+    ///
+    /// The app may have inserted the parent, or sent it again after a restore.
+    func releaseChildren() async throws {
+        guard try await engine.read({ try !$0.childrenWithParents().isEmpty }) else { return }
+        try await engine.transaction { queue in
+            for operation in try queue.reader.childrenWithParents() {
+                // Another one of its group may have released it already.
+                if let parked = try queue.reader.operation(operation.id), parked.state == .parked {
+                    try queue.retry(parked)
+                }
+                try queue.removeErrors(of: operation.id)
+            }
+        }
+    }
+
     /// Counts a failed push for operations that the server failed to process although it processed others.
     ///
     /// An operation is counted once for each push, and parked when the count reaches the limit.
@@ -105,9 +121,23 @@ struct ParkedOperations {
 extension QueueReader {
     fileprivate func hasErrorThatMayPass() throws -> Bool { try !errorsThatMayPass().isEmpty }
 
+    /// Returns the operations that were rejected because of a parent that an operation in the queue inserts.
+    fileprivate func childrenWithParents() throws -> [QueuedOperation] {
+        try parkedErrors { $0.reference?.reason == .parentNotFound }.compactMap { error in
+            guard var operation = try operation(error.operationID) else { return nil }
+            operation.frozen = nil
+            let parent = try unsentParent(of: operation, local: try localRow(after: operation))
+            return parent.map { $0.state == .parked } == false ? operation : nil
+        }
+    }
+
     /// Returns the errors of this account's parked operations that the server may accept later, in the order of
     /// the queue.
     fileprivate func errorsThatMayPass() throws -> [StoredError] {
+        try parkedErrors { $0.conditions != nil || $0.isOfEarlierVersion }
+    }
+
+    private func parkedErrors(where isWanted: (StoredError) -> Bool) throws -> [StoredError] {
         var found: [StoredError] = []
         for row in try store.rows(TableQuery(), in: SystemTables.errors) {
             guard case .integer(let id) = row["operationId"], let operation = try operation(id),
@@ -115,7 +145,7 @@ extension QueueReader {
                 catalog.names(tableOf: operation), account.owns(operation)
             else { continue }
             let error = StoredError(row: row, operation: operation, schema: nil)
-            if error.conditions != nil || error.isOfEarlierVersion { found.append(error) }
+            if isWanted(error) { found.append(error) }
         }
         return found.sorted { $0.operationID < $1.operationID }
     }
