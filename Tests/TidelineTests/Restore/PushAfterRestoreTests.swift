@@ -125,6 +125,7 @@ import TidelineTestSupport
             let event = Task { await events.first { $0.kind == .restoredServer } }
             await Task.yield()
             #expect(try await again.push() == nil)
+            try #require(try await again.context.lostRowCount == 1)
             #expect(try await Self.texts(again) == ["changed": "after"])
             try await again.todos().pull(queryID: "all")
             #expect(await event.value == .restoredServer(lost: 1))
@@ -175,13 +176,16 @@ import TidelineTestSupport
         ]
         var id = ""
         var customerID: String?
+        var note = ""
     }
 
     private static let firm = [
         TableDefinition("Customer", columns: [ColumnDefinition("name", .string)]),
         TableDefinition(
             "Job",
-            columns: [ColumnDefinition("customerID", .string)],
+            columns: [
+                ColumnDefinition("customerID", .string), ColumnDefinition("note", .string),
+            ],
             references: [TableReference("customerID", to: "Customer", onDelete: .cascade)]
         ),
     ]
@@ -209,12 +213,15 @@ import TidelineTestSupport
             try await server.restore(backup)
 
             try await jobs.insert(Job(id: "new", customerID: "late"))
-            #expect(try await device.push()?.errors.map(\.itemID) == ["new"])
+            try await jobs.update(id: "moved") { $0.note = "edited" }
+            #expect(try await device.push()?.errors.map(\.itemID) == ["new", "moved"])
             try await customers.pull(queryID: "all")
             #expect(try await device.context.sendLostRowsAgain() == 1)
             #expect(try await device.push() == nil)
             let there = try await device.client.table(Job.self).read()
             #expect(Set(there.map(\.id)) == ["moved", "new"])
+            #expect(there.allSatisfy { $0.customerID == "late" })
+            #expect(there.first { $0.id == "moved" }?.note == "edited")
             #expect(try await device.context.operationErrors().isEmpty)
         }
     }
