@@ -29,6 +29,11 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
+    /// A seed in which a copied queue had a decision of the app of the first device.
+    @Test func aCopiedDecisionIsSentByBothDevices() async throws {
+        _ = try await play(WorldPlan(seed: 14_008_317))
+    }
+
     /// A seed that broke a guarantee: a row that was sent to a restored server before a pull counted as lost.
     @Test func rowsThatWereSentAfterARestoreAreNotLost() async throws {
         _ = try await play(WorldPlan(seed: 13_004_872))

@@ -233,6 +233,14 @@ final class ServerRecorder: Sendable {
         state.withLock { $0.insisted[name, default: [:]][row.id] = decision }
     }
 
+    /// Records that a device got a copy of another one's file, whose queue holds the decisions of that device's app.
+    func copied(from name: String, to other: String) {
+        state.withLock { state in
+            state.insisted[other] = state.insisted[name]
+            state.keptTexts[other] = state.keptTexts[name]
+        }
+    }
+
     /// Records that an older text counts as an edit of a device's user; returns whether it did not count before.
     func keeps(_ text: String, of id: String, by name: String) -> Bool {
         state.withLock { $0.keptTexts[name, default: [:]][id, default: []].insert(text).inserted }

@@ -546,6 +546,7 @@ final class WorldDevice: Sendable {
         }
         other.state.withLock { $0.copiedFrom = name }
         transactions.copied(from: name)
+        recorder.copied(from: name, to: other.name)
     }
 
     /// Backs up the killed app's file, or restores the last backup.
