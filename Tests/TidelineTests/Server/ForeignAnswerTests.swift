@@ -188,6 +188,29 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
+    /// Found by the simulation, seeds 26, 31 and 33.
+    @Test("a gateway's answer inside the server's batch response parks nothing")
+    func aGatewayInsideABatch() async throws {
+        let server = try await makeServer()
+        let portal = Portal(server.transport)
+        let device = try await Device(portal)
+        try await device.add(["a"])
+        try await device.context.push()
+        try await device.todos().update(id: "a") { $0.text = "new" }
+        portal.answer { request in
+            guard request.url.path().hasSuffix("/$batch") else { return nil }
+            var response = Portal.json(200, #"{"responses":[{"id":"1","status":403}]}"#)
+            response.headers["Tideline-Epoch"] = "epoch"
+            response.headers["Tideline-Schema"] = "schema"
+            return response
+        }
+        let error = try #require(try await device.push())
+        #expect(error.status == .networkFailure && error.errors.isEmpty)
+        portal.answer(nil)
+        try await device.context.push()
+        #expect(try await device.context.pendingOperationCount == 0)
+    }
+
     /// A rejection of the server itself is parked as before.
     @Test func aRejectionOfTheServerParks() async throws {
         let server = try await makeServer()
