@@ -29,9 +29,10 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
-    /// A seed in which a copied queue had a decision of the app of the first device.
-    @Test func aCopiedDecisionIsSentByBothDevices() async throws {
-        _ = try await play(WorldPlan(seed: 14_008_317))
+    /// Seeds in which a copied queue had a decision of the app, or a request by the policy, of the first device.
+    @Test(arguments: [UInt64(14_008_317), 15_000_391])
+    func aCopiedDecisionIsSentByBothDevices(seed: UInt64) async throws {
+        _ = try await play(WorldPlan(seed: seed))
     }
 
     /// A seed that broke a guarantee: a row that was sent to a restored server before a pull counted as lost.

@@ -40,7 +40,7 @@ struct DigestRoute {
         var writer = JSONWriter()
         digest.write(to: &writer)
         let clock = try await service.clock(of: table)
-        var headers = service.answers.listHeaders
+        var headers = service.answers.listHeaders(clock)
         if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)
     }

@@ -41,12 +41,12 @@ struct TableAnswers {
         return ServerResponse(status: status, headers: headers, body: row.json)
     }
 
-    /// The headers of every answer with several rows.
-    var listHeaders: HTTPFields {
+    /// Returns the headers of every answer with several rows, with the epoch of the clock if it has one.
+    func listHeaders(_ clock: TableClock?) -> HTTPFields {
         var headers = HTTPFields()
         headers.reserveCapacity(Self.headersUsual)
         headers.append("Content-Type", Self.json)
-        headers.append("Tideline-Epoch", service.epoch)
+        headers.append("Tideline-Epoch", clock?.epoch ?? service.epoch)
         return headers
     }
 
@@ -63,7 +63,7 @@ struct TableAnswers {
         // The bytes are moved, not copied: the page has spare capacity for its end.
         writer.bytes = page.bytes
         page.bytes = []
-        var headers = listHeaders
+        var headers = listHeaders(clock)
         if let horizon = clock?.horizonText { headers.append("Tideline-Horizon", horizon) }
         let query = links.next.map(QueryParameters.Parameter.query)
         writer.byte("]")

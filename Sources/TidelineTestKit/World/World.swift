@@ -84,12 +84,14 @@ public struct World: Sendable {
         for index in 0..<plan.devices {
             let seed = plan.seed &* 31 &+ UInt64(index) &+ 1
             let name = "d\(index)"
+            // A copied queue has requests that the first device made by its policy.
+            let lineage = plan.sharesCopy && index == plan.devices - 1 ? [0, index] : [index]
             let author = ServerRecorder.Author(
                 name: name,
                 index: index,
-                yields: plan.policies[index].yields,
+                yields: lineage.allSatisfy { plan.policies[$0].yields },
                 ordersOwnTexts: plan.copies == nil,
-                lineage: plan.sharesCopy && index == plan.devices - 1 ? [0, index] : [index]
+                lineage: lineage
             )
             let port = ServerRecorder.Port(recorder: recorder, author: author)
             let network = LossyNetwork(port, time: time, seed: seed, faults: plan.faults)

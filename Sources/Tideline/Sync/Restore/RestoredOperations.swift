@@ -57,7 +57,8 @@ struct RestoredOperations {
             let epochs = Set(ofTable.map(\.answer.epoch))
             guard epochs.count == 1, let epoch = epochs.first ?? nil,
                 let known = try await self.epoch(table, result.endpoint), known != epoch,
-                try await currentEpoch(table, remote) == epoch
+                // If the list fails, the outcomes are stored nevertheless; the next pull finds out.
+                (try? await currentEpoch(table, remote)) == epoch
             else { continue }
             result.epochs[table] = epoch
         }
