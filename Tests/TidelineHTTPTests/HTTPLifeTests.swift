@@ -28,7 +28,7 @@ struct HTTPStartTests {
         await server.drain()
     }
 
-    /// An address of this test only, so that no other one takes the port in between. A Mac has just one.
+    /// An address that no other test uses, so that none takes the port in between; a Mac has only one.
     private static let ownHost: String = {
         #if os(Linux)
         return "127.0.0.2"
