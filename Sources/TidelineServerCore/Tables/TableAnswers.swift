@@ -28,7 +28,7 @@ struct TableAnswers {
     private static let json = "application/json; charset=utf-8"
 
     /// The usual number of header fields, including those that are added later.
-    private static let headersUsual = 8
+    private static let headersUsual = 10
 
     /// Returns the answer with a row, and with its tag and time.
     func row(_ status: Int, _ row: StoredRow?) -> ServerResponse {

@@ -53,9 +53,12 @@ struct RestoredOperations {
     func newEpochs(of settlings: [PushSettling]) async throws -> NewEpochs? {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return nil }
         var result = NewEpochs(endpoint: remote.dialect.cursorScope(remote.endpoint.key))
-        for (table, ofTable) in Dictionary(grouping: settlings, by: \.operation.table) {
-            let epochs = Set(ofTable.map(\.answer.epoch))
-            guard epochs.count == 1, let epoch = epochs.first ?? nil,
+        var epochs: [String: Set<String?>] = [:]
+        for settling in settlings {
+            epochs[settling.operation.table, default: []].insert(settling.answer.epoch)
+        }
+        for (table, ofTable) in epochs {
+            guard ofTable.count == 1, let epoch = ofTable.first ?? nil,
                 let known = try await self.epoch(table, result.endpoint), known != epoch,
                 // If the list fails, the outcomes are stored nevertheless; the next pull finds out.
                 (try? await currentEpoch(table, remote)) == epoch
