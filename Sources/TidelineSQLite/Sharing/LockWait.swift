@@ -32,7 +32,7 @@ package enum LockWait {
         )
     }
 
-    /// Whether a statement waits for another step after as many attempts; `limit` is in milliseconds.
+    /// Whether a statement waits for another step after that many attempts; `limit` is in milliseconds.
     package static func mayWait(after attempts: Int32, limit: Int) -> Bool {
         Int(attempts) * Int(step) < limit
     }

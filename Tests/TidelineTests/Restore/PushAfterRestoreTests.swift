@@ -105,7 +105,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "nor if a pull has shown the older state before the push",
+        "a state that the restore lost is kept although a pull has shown the older one",
         arguments: [ConflictRule.serverWins, .clientWins]
     )
     func serverResolvesAfterAPull(rule: ConflictRule) async throws {

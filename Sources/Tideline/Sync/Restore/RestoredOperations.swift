@@ -45,7 +45,7 @@ struct RestoredOperations {
         return restored
     }
 
-    /// Returns the epoch of each table whose responses have another one than the table's rows.
+    /// Returns the epoch of each table whose responses have a different one from that of the table's rows.
     ///
     /// A server that shares its database with others may learn of a restore after them, so the epoch of a write counts
     /// only if a list has it, too. It does not count either if only some of the responses have it, because the others
