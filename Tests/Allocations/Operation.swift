@@ -13,8 +13,6 @@ struct Operation: Sendable {
     /// The number of operations of one run.
     let count: Int
     /// The number of counted runs; the least count has the least work of other threads in it.
-    ///
-    /// Runs that write are short, so that some of them have no checkpoint of the WAL.
     var runs = 5
     /// Opens the server or the device in an empty directory.
     let open: @Sendable (_ directory: String) async throws -> Preparation

@@ -1,15 +1,14 @@
 // StoreLog: checkpoints the write-ahead log of a store into its database, on its own thread and
-// connection, so that neither a page nor a local change waits for it.
+// connection, so that neither a page nor a local change waits for more than the last few pages.
 
 import Synchronization
 import TidelineSQLite
 
 final class StoreLog: Sendable {
     private struct State {
-        /// The length of the log, in pages; 0 if nothing was committed.
+        /// The length of the log after a commit, in pages, until it is handled; 0 if nothing was committed.
         var pages = 0
-        /// The length after the previous commit.
-        var pagesBefore = 0
+        var policy = StoreLogPolicy()
         /// The thread that checkpoints the log, created when it is first needed.
         var copier: DatabaseThreads?
         var isCopying = false
@@ -22,25 +21,6 @@ final class StoreLog: Sendable {
     private let state = Mutex(State())
     private let path: String
     private let key: DatabaseKey?
-
-    /// The length of the log, in pages, at which it is checkpointed (4 MiB).
-    ///
-    /// It is less than the part of the file that is kept when the log restarts (`SQLiteStore.logBytesKept`): a commit
-    /// that makes a file longer also flushes the file's length, which takes nearly twice as long.
-    private static let pagesCopied = 1000
-
-    /// The same length while commits are long, like those of a pull (16 MiB).
-    ///
-    /// Many of these commits change the same page, which is then copied only once.
-    private static let pagesCopiedOfLong = 4000
-
-    /// The number of pages above which a commit counts as long.
-    private static let pagesLong = 100
-
-    /// The length at which the writer itself checkpoints the log (64 MiB).
-    ///
-    /// Without that, a log that is written without a pause would never restart.
-    private static let pagesMax = 16_000
 
     init(path: String, _ key: DatabaseKey? = nil) {
         self.path = path
@@ -77,22 +57,19 @@ final class StoreLog: Sendable {
 
     /// Called after each commit with the writer's connection.
     func committed(_ writer: Database) {
-        let (pages, added) = state.withLock { state in
-            let (pages, before) = (state.pages, state.pagesBefore)
-            if pages > 0 { (state.pages, state.pagesBefore) = (0, pages) }
-            // A shorter log has restarted.
-            return (pages, pages < before ? pages : pages - before)
+        let action = state.withLock { state -> StoreLogPolicy.Action in
+            defer { state.pages = 0 }
+            guard state.pages > 0, !state.isSuspended else { return .nothing }
+            return state.policy.committed(state.pages)
         }
-        if state.withLock({ $0.isSuspended }) { return }
-        if pages >= Self.pagesMax {
-            // If another connection is copying, the next commit tries again.
-            _ = try? writer.checkpoint(.passive)
-        } else if pages >= (added < Self.pagesLong ? Self.pagesCopied : Self.pagesCopiedOfLong) {
-            copy()
+        switch action {
+        case .nothing: break
+        case .copyBulk: copyBulk()
+        case .copyRest: _ = try? writer.checkpoint(.passive)
         }
     }
 
-    private func copy() {
+    private func copyBulk() {
         let copier = state.withLock { state -> DatabaseThreads? in
             guard !state.isCopying, !state.isClosed, !state.isSuspended else { return nil }
             if state.copier == nil {
@@ -107,8 +84,11 @@ final class StoreLog: Sendable {
         }
         copier?.submit { [weak self] database in
             self?.state.withLock { $0.copying = database }
-            _ = try? database.checkpoint(.passive)
-            self?.state.withLock { ($0.isCopying, $0.copying) = (false, nil) }
+            let result = try? database.checkpoint(.passive)
+            self?.state.withLock { state in
+                (state.isCopying, state.copying) = (false, nil)
+                if let result { state.policy.didCopyBulk(result.copied) }
+            }
         }
     }
 

@@ -1,0 +1,117 @@
+// When the write-ahead log of a store is checkpointed, and by which thread.
+
+import Testing
+import Tideline
+
+@Suite(.timeLimit(.minutes(10))) struct StoreLogTests {
+    private typealias Policy = StoreLogPolicy
+
+    /// A log, and the policy of its store.
+    private struct Log {
+        var policy = StoreLogPolicy()
+        var pages = 0
+
+        /// Commits until the policy asks for a checkpoint; stops after 100,000 pages.
+        mutating func commit(of size: Int) -> StoreLogPolicy.Action {
+            for _ in 0..<100_000 / size {
+                pages += size
+                let action = policy.committed(pages)
+                if action != .nothing { return action }
+            }
+            return .nothing
+        }
+    }
+
+    @Test("a short log is not checkpointed, and a longer one on a thread of its own")
+    func bulk() {
+        var log = Log()
+        #expect(log.commit(of: 4) == .copyBulk)
+        #expect(log.pages == Policy.pagesCopied)
+        var long = Log()
+        #expect(long.commit(of: 200) == .copyBulk)
+        #expect(long.pages == Policy.pagesCopiedOfLong)
+    }
+
+    @Test("the writer copies the pages that were added during a checkpoint", arguments: [4, 200])
+    func rest(size: Int) {
+        var log = Log()
+        #expect(log.commit(of: size) == .copyBulk)
+        let copied = log.pages
+        // One commit during the checkpoint, and one after it.
+        log.pages += size
+        #expect(log.policy.committed(log.pages) == .nothing)
+        log.policy.didCopyBulk(copied)
+        log.pages += size
+        #expect(log.policy.committed(log.pages) == .copyRest)
+        // Now the log restarts.
+        log.pages = 0
+        #expect(log.commit(of: size) == .copyBulk)
+        #expect(log.pages == (size < 100 ? Policy.pagesCopied : Policy.pagesCopiedOfLong))
+    }
+
+    @Test("the writer does not copy a part that is large")
+    func largeRest() {
+        var log = Log()
+        #expect(log.commit(of: 4) == .copyBulk)
+        // Its checkpoint is slow: meanwhile, commits ask for another one.
+        #expect(log.commit(of: 4) == .copyBulk)
+        log.policy.didCopyBulk(Policy.pagesCopied)
+        #expect(log.commit(of: 4) == .copyBulk)
+    }
+
+    @Test("while a reader prevents a restart, checkpoints are rare")
+    func longRead() {
+        var log = Log()
+        var checkpoints = 0
+        while log.pages < Policy.pagesMax - Policy.pagesRest {
+            guard log.commit(of: 4) != .nothing else { break }
+            checkpoints += 1
+            // The reader has the first pages in use, so that nothing after them is copied.
+            log.policy.didCopyBulk(10)
+        }
+        #expect(checkpoints > 10)
+        #expect(checkpoints <= Policy.pagesMax / Policy.pagesRest)
+    }
+
+    @Test(
+        "a reader that prevents only the restart costs one checkpoint of the writer in 1,000 pages"
+    )
+    func copiedButUsed() {
+        var log = Log()
+        var (bulk, rest) = (0, 0)
+        while log.pages < Policy.pagesMax - Policy.pagesCopied {
+            switch log.commit(of: 4) {
+            case .copyBulk:
+                bulk += 1
+                log.policy.didCopyBulk(log.pages)
+            case .copyRest: rest += 1
+            case .nothing: break
+            }
+        }
+        #expect(rest > 10)
+        #expect(bulk - rest <= 1)
+        #expect(bulk <= Policy.pagesMax / Policy.pagesCopied)
+    }
+
+    @Test("from 64 MiB on, the writer copies the log after each commit")
+    func largest() {
+        var log = Log()
+        log.pages = Policy.pagesMax - 4
+        for _ in 0..<3 {
+            log.pages += 4
+            #expect(log.policy.committed(log.pages) == .copyRest)
+        }
+    }
+
+    @Test("a result that arrives after the restart of the log is ignored")
+    func lateResult() {
+        var log = Log()
+        #expect(log.commit(of: 4) == .copyBulk)
+        let copied = log.pages
+        log.pages = 4
+        #expect(log.policy.committed(log.pages) == .nothing)
+        log.policy.didCopyBulk(copied)
+        #expect(log.commit(of: 4) == .copyBulk)
+        #expect(log.pages == Policy.pagesCopied)
+    }
+}
