@@ -330,6 +330,10 @@ package final class PostgresTableStore: TableStore {
         stamps.listen(report)
     }
 
+    package func watchEpoch(_ report: @escaping @Sendable (String) -> Void) {
+        timeline.listenForEpochs(report)
+    }
+
     /// Reads from the primary.
     private func read<Result: Sendable>(
         of caller: ReadCaller = .nobody,

@@ -279,6 +279,9 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
+    /// Reports nothing, because a file is not restored while a server has it open.
+    package func watchEpoch(_ report: @escaping @Sendable (String) -> Void) {}
+
     package func checkWritable() async throws {
         guard !reads.isStopped else { throw ServerError.stopping }
         if let refusal = file?.check() { throw refusal }

@@ -2,6 +2,7 @@
 
 import Foundation
 import ServerTestSupport
+import Synchronization
 import Testing
 import TidelineCore
 import TidelinePostgres
@@ -66,19 +67,27 @@ struct HistoryTests {
         let writes = try await PostgresWrites(url)
         try await writes.insert("a")
         let epoch = try await writes.store.epoch()
-        let connection = try PostgresConnection(PostgresAddress(url))
-        try connection.execute(
-            """
-            BEGIN; SET LOCAL tideline.own = 'on';
-            UPDATE tideline.clocks SET "stamp" = "stamp" - 1000;
-            COMMIT;
-            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid()
-            """
-        )
+        try Self.setBack(url)
         try await PostgresWrites.soon {
             try await writes.answer { try await writes.store.epoch() } != epoch
         }
+        await writes.store.stop()
+    }
+
+    @Test("the new epoch is reported before the first write on the restored database returns")
+    func epochBeforeWrites() async throws {
+        let url = try PostgresCluster.shared().database()
+        let writes = try await PostgresWrites(url)
+        let reported = Mutex<[String]>([])
+        writes.store.watchEpoch { epoch in reported.withLock { $0.append(epoch) } }
+        try await writes.insert("a")
+        let epoch = try await writes.store.epoch()
+        try Self.setBack(url)
+        // The first attempt may find its connection closed.
+        try await writes.insertSoon("b")
+        let last = reported.withLock { $0.last }
+        #expect(last != nil && last != epoch)
+        #expect(try await writes.store.epoch() == last)
         await writes.store.stop()
     }
 
@@ -88,5 +97,18 @@ struct HistoryTests {
         _ = try await Self.epoch(url)
         let renewed = try PostgresCare(url: url).renewEpoch()
         #expect(try await Self.epoch(url) == renewed)
+    }
+
+    /// Restores an earlier state as far as its servers can see it, and closes their connections.
+    private static func setBack(_ url: String) throws {
+        try PostgresConnection(PostgresAddress(url)).execute(
+            """
+            BEGIN; SET LOCAL tideline.own = 'on';
+            UPDATE tideline.clocks SET "stamp" = "stamp" - 1000;
+            COMMIT;
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+            """
+        )
     }
 }

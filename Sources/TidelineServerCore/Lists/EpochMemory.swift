@@ -1,7 +1,7 @@
-// EpochMemory: the last epoch of the database that a read has returned.
+// EpochMemory: the last epoch of the database that a read or the store has reported.
 //
-// A database may be restored while its servers run. If the store has no other way to notice that, each
-// read returns the epoch of the state that it was read from; the last one counts.
+// A database may be restored while its servers run. Each read returns the epoch of the state that it was read from, and
+// the store reports the epoch on each new connection that writes.
 
 import Synchronization
 import TidelineCore
@@ -28,10 +28,14 @@ package final class EpochMemory: Sendable {
     /// Records the epoch of a read; returns the current epoch.
     @discardableResult
     package func learn(_ clock: TableClock) -> Epoch {
+        guard let name = clock.epoch else { return current }
+        return learn(name)
+    }
+
+    @discardableResult
+    package func learn(_ name: String) -> Epoch {
         state.withLock { state in
-            if let name = clock.epoch, !name.utf8.elementsEqual(state.name.utf8) {
-                state = Epoch(name)
-            }
+            if !name.utf8.elementsEqual(state.name.utf8) { state = Epoch(name) }
             return state
         }
     }

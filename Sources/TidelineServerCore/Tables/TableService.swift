@@ -103,6 +103,7 @@ package final class TableService: Sendable {
             isComplete: !settings.dynamicSchema
         )
         epochs = EpochMemory(try await store.epoch())
+        store.watchEpoch { [epochs] in epochs.learn($0) }
         try await store.watch { [events = settings.traffic.events] in events.changed($0) }
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }

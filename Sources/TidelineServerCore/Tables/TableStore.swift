@@ -89,6 +89,11 @@ package protocol TableStore: Sendable {
     /// A commit is reported before its writes return.
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
 
+    /// Reports the epoch of the database when it may have changed while this server runs.
+    ///
+    /// A new epoch is reported before a write on the restored database returns.
+    func watchEpoch(_ report: @escaping @Sendable (String) -> Void)
+
     /// Continues cascades that are pending, from now on.
     ///
     /// - Parameter graph: Returns the current references between the tables.

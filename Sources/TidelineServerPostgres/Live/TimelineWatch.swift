@@ -20,6 +20,8 @@ final class TimelineWatch: Sendable {
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
+    /// Receives the epoch of the database.
+    private let epochListener = Mutex<(@Sendable (String) -> Void)?>(nil)
     /// Why histories cannot be distinguished, as of the last new connection; nil if they can.
     private let blindness = Mutex<String?>(nil)
 
@@ -51,7 +53,12 @@ final class TimelineWatch: Sendable {
         }
     }
 
-    /// Compares the history of a new connection with the accepted one.
+    /// Reports the epoch on each new connection, before the first write on it.
+    func listenForEpochs(_ report: @escaping @Sendable (String) -> Void) {
+        epochListener.withLock { $0 = report }
+    }
+
+    /// Compares the history of a new connection with the accepted one, and reports the epoch.
     ///
     /// The lock is held, so that no timestamp of a new history is reported before the comparison.
     ///
@@ -60,7 +67,8 @@ final class TimelineWatch: Sendable {
         try known.withLock { known in
             do {
                 for _ in 0..<Self.tries {
-                    if try look(connection, &known) { return }
+                    guard try look(connection, &known) else { continue }
+                    return try reportEpoch(connection)
                 }
             } catch let error as PostgresError {
                 // Some databases that speak this protocol have no timelines, and a new one lacks the tables for them.
@@ -160,6 +168,12 @@ final class TimelineWatch: Sendable {
             "the database has lost commits; all clients read from the beginning",
             ["before": before, "timeline": found, "tables": lost.joined(separator: ",")]
         )
+    }
+
+    private func reportEpoch(_ connection: PostgresConnection) throws {
+        guard let report = epochListener.withLock({ $0 }) else { return }
+        let result = try connection.run(PostgresSchema.readEpoch)
+        if result.count > 0 { report(result.text(0, 0)) }
     }
 
     private func tellIfBlind(_ identity: DatabaseIdentity) {

@@ -91,6 +91,10 @@ package final class AlternatingStore: TableStore {
         }
     }
 
+    package func watchEpoch(_ report: @escaping @Sendable (String) -> Void) {
+        for store in stores { store.watchEpoch(report) }
+    }
+
     package func continueCascades(
         in graph: @escaping @Sendable () -> ReferenceGraph?
     ) async throws {

@@ -89,6 +89,10 @@ package final class BlockingStore: TableStore {
         try wait { try await $0.watch(report) }
     }
 
+    package func watchEpoch(_ report: @escaping @Sendable (String) -> Void) {
+        store.watchEpoch(report)
+    }
+
     package func continueCascades(
         in graph: @escaping @Sendable () -> ReferenceGraph?
     ) async throws {

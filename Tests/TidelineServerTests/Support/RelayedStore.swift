@@ -94,6 +94,8 @@ final class RelayedStore: TableStore {
         try await store.watch(report)
     }
 
+    func watchEpoch(_ report: @escaping @Sendable (String) -> Void) { store.watchEpoch(report) }
+
     func continueCascades(in graph: @escaping @Sendable () -> ReferenceGraph?) async throws {
         let gated: @Sendable () -> ReferenceGraph? = { [beforeStep] in
             beforeStep()
