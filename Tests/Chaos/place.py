@@ -58,6 +58,7 @@ class Place:
         if with_pooler:
             self.write_pooler_settings()
             self.start_pooler()
+            self.wait_for_pooler()
             host, port = self.directory / "pool", 6432
         self.address = f"postgres://postgres@/app?host={host}&port={port}"
         self.ports = [free_port(), free_port()]
@@ -153,6 +154,15 @@ server_login_retry = 1
         with open(self.directory / "pool" / "pool.log", "ab") as log:
             command = [self.pooler_program(), str(self.directory / "pool" / "pool.ini")]
             self.pooler = self.as_account(command, stdout=log, stderr=log)
+
+    def wait_for_pooler(self):
+        """Waits up to 30 seconds until PgBouncer answers."""
+        command = [str(self.programs() / "pg_isready"), "-q", "-h", str(self.directory / "pool"), "-p", "6432"]
+        for _ in range(300):
+            if subprocess.run(command).returncode == 0:
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"PgBouncer did not start: {self.directory}/pool/pool.log")
 
     def kill_pooler(self, seconds):
         self.pooler.kill()
