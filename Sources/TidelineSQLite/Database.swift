@@ -127,10 +127,16 @@ package final class Database: @unchecked Sendable {
     ///
     /// - Returns: Whether the log is empty.
     /// - Throws: ``SQLiteError``
-    package func checkpoint() throws -> Bool {
-        LockWait.set(0, on: handle)
+    package func checkpoint() throws -> Bool { try checkpoint(.truncate, waiting: 0) }
+
+    /// Runs a checkpoint that waits for other connections for a time of its own.
+    ///
+    /// - Returns: Whether it was completed in that time.
+    /// - Throws: ``SQLiteError``
+    package func checkpoint(_ mode: CheckpointMode, waiting milliseconds: Int32) throws -> Bool {
+        LockWait.set(milliseconds, on: handle)
         defer { LockWait.set(busyMilliseconds, on: handle) }
-        return try checkpoint(.truncate) != nil
+        return try checkpoint(mode) != nil
     }
 
     /// Switches the file to WAL mode; returns the resulting mode.

@@ -3,6 +3,7 @@
 //     SyncProbe STORE SERVER fill N PREFIX    inserts N items
 //     SyncProbe STORE SERVER edit N SEED      N changes that SEED, a word, decides; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
+//     SyncProbe STORE SERVER resend           pushes, pulls and pushes; the device's rows win, also over a restore
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
 //     SyncProbe STORE SERVER cascade fill N | push | delete
 //                                             N customers with jobs and visits; deletes the customers
@@ -60,11 +61,21 @@ struct SyncProbe {
         let client = SyncClient(endpoint: server, limits: limits)
         let store = try SQLiteStore(path: words[0])
         if try await PrivateValues.run(words, client, store) { return }
-        try await client.syncContext.initialize(store: store, tables: [TodoItem.self])
+        let isResending = words[2] == "resend"
+        try await client.syncContext.initialize(
+            store: store,
+            tables: [TodoItem.self],
+            conflicts: isResending ? .clientWins : .fail,
+            lostRows: isResending ? .sendAgain : .ask
+        )
         let items = try client.syncTable(TodoItem.self)
         switch (words[2], words.count) {
         case ("push", 3): try await client.syncContext.push()
         case ("pull", 3): try await items.pull(queryID: "all")
+        case ("resend", 3):
+            try await client.syncContext.push()
+            try await items.pull(queryID: "all")
+            try await client.syncContext.push()
         case ("hold", 3):
             let lease = SyncLimits().turnTimeMax
             guard store.acquireSyncLease(at: Date(), duration: lease, isForced: false) != nil else {

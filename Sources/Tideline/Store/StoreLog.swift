@@ -22,6 +22,11 @@ final class StoreLog: Sendable {
     private let path: String
     private let key: DatabaseKey?
 
+    /// The time that the writer waits for the readers of a log that has become too long.
+    ///
+    /// It waits for those of an older state first, and then for those that began in the meantime.
+    private static let restartMilliseconds: Int32 = 100
+
     init(path: String, _ key: DatabaseKey? = nil) {
         self.path = path
         self.key = key
@@ -66,6 +71,7 @@ final class StoreLog: Sendable {
         case .nothing: break
         case .copyBulk: copyBulk()
         case .copyRest: _ = try? writer.checkpoint(.passive)
+        case .restart: _ = try? writer.checkpoint(.restart, waiting: Self.restartMilliseconds)
         }
     }
 

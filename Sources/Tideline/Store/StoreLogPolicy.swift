@@ -12,6 +12,8 @@ package struct StoreLogPolicy: Sendable {
         case copyBulk
         /// Checkpoint on the writer's thread.
         case copyRest
+        /// Checkpoint on the writer's thread, and wait a moment for the readers of the log.
+        case restart
     }
 
     /// The length of the log, in pages, at which it is checkpointed (4 MiB).
@@ -39,6 +41,9 @@ package struct StoreLogPolicy: Sendable {
     /// Without that, a log that is written without a pause would never restart.
     package static let pagesMax = 16_000
 
+    /// The number of pages between two attempts to restart a log of that length (16 MiB).
+    package static let pagesBetweenRestarts = 4000
+
     /// The length of the log after the last commit.
     private var pages = 0
     /// The number of its pages that the last checkpoint on the other thread left in the database.
@@ -47,6 +52,11 @@ package struct StoreLogPolicy: Sendable {
     ///
     /// A long read can prevent that. Without a pause, each commit would begin a checkpoint during the read.
     private var pagesNext = 0
+    /// The length at which the writer waits for readers again.
+    ///
+    /// Reads that always overlap prevent a restart for as long as they go on, unless the writer waits for them. A wait
+    /// for one long read would be in vain, so it is rare.
+    private var pagesRestart = 0
 
     package init() {}
 
@@ -54,10 +64,14 @@ package struct StoreLogPolicy: Sendable {
     package mutating func committed(_ newPages: Int) -> Action {
         let isRestarted = newPages < pages
         let added = isRestarted ? newPages : newPages - pages
-        if isRestarted { (copied, pagesNext) = (nil, 0) }
+        if isRestarted { (copied, pagesNext, pagesRestart) = (nil, 0, 0) }
         pages = newPages
-        // If another connection is copying, the next commit tries again.
-        if newPages >= Self.pagesMax { return .copyRest }
+        if newPages >= Self.pagesMax {
+            // If another connection is copying, the next commit tries again.
+            guard newPages >= pagesRestart else { return .copyRest }
+            pagesRestart = newPages + Self.pagesBetweenRestarts
+            return .restart
+        }
         let isLong = added >= Self.pagesLong
         let rest = isLong ? Self.pagesRestOfLong : Self.pagesRest
         if let copied, newPages - copied <= rest {

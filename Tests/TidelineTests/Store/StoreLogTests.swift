@@ -2,6 +2,8 @@
 
 import Testing
 import Tideline
+import TidelineSQLite
+import TidelineTestSupport
 
 @Suite(.timeLimit(.minutes(10))) struct StoreLogTests {
     private typealias Policy = StoreLogPolicy
@@ -85,7 +87,7 @@ import Tideline
                 bulk += 1
                 log.policy.didCopyBulk(log.pages)
             case .copyRest: rest += 1
-            case .nothing: break
+            case .nothing, .restart: break
             }
         }
         #expect(rest > 10)
@@ -93,13 +95,40 @@ import Tideline
         #expect(bulk <= Policy.pagesMax / Policy.pagesCopied)
     }
 
-    @Test("from 64 MiB on, the writer copies the log after each commit")
+    @Test(
+        "from 64 MiB on, the writer copies the log after each commit, and rarely waits for readers"
+    )
     func largest() {
         var log = Log()
         log.pages = Policy.pagesMax - 4
-        for _ in 0..<3 {
+        var restarts: [Int] = []
+        for _ in 0..<3000 {
             log.pages += 4
-            #expect(log.policy.committed(log.pages) == .copyRest)
+            switch log.policy.committed(log.pages) {
+            case .restart: restarts.append(log.pages)
+            case let action: #expect(action == .copyRest)
+            }
+        }
+        let (first, step) = (Policy.pagesMax, Policy.pagesBetweenRestarts)
+        #expect(restarts == [first, first + step, first + 2 * step])
+        log.pages = 4
+        #expect(log.policy.committed(log.pages) == .nothing)
+        log.pages = Policy.pagesMax
+        #expect(log.policy.committed(log.pages) == .restart)
+    }
+
+    @Test("a checkpoint that cannot wait for a reader does not restart the log")
+    func readerInUse() async throws {
+        try await withTemporaryFile { path in
+            let writer = try Database(path: path)
+            try writer.execute("CREATE TABLE a (b)")
+            let reader = try Database(path: path, mode: .readOnly)
+            try reader.execute("BEGIN")
+            _ = try reader.integer("SELECT count(*) FROM a")
+            try writer.execute("INSERT INTO a VALUES (1)")
+            #expect(try !writer.checkpoint(.restart, waiting: 0))
+            try reader.execute("COMMIT")
+            #expect(try writer.checkpoint(.restart, waiting: 0))
         }
     }
 

@@ -167,6 +167,7 @@ private struct VerifySteps: Sendable {
         let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
         let found = try await engine.transaction { [table, bit, repair] queue in
             let local = try VerifiedRows(queue.reader, table, bit: bit, range)
+            let former = try queue.reader.former(table)
             var here: [ItemKey: VerifiedRow] = [:]
             for row in local.rows { here[ItemKey(row.id)] = row }
             var found = VerifyResult()
@@ -174,14 +175,18 @@ private struct VerifySteps: Sendable {
             // Rows without a checksum that are equal: storing them again gives them one.
             var proven: [Row] = []
             for row in rows where !local.pending.contains(ItemKey(row.id)) {
-                guard let known = here.removeValue(forKey: ItemKey(row.id)) else {
+                let known = here.removeValue(forKey: ItemKey(row.id))
+                // The query may lack a row whose lost state is in another query.
+                if try isLost(row, former, queue) {
+                    found.lost += 1
+                    continue
+                }
+                guard let known else {
                     found.missing += 1
                     wrong.append(row)
                     continue
                 }
-                if known.isOfFormerEpoch, try isLost(row, queue) {
-                    found.lost += 1
-                } else if try known.version != row.version || isOther(row, queue) {
+                if try known.version != row.version || isOther(row, queue) {
                     found.different += 1
                     wrong.append(row)
                 } else if known.isUncertain {
@@ -215,10 +220,14 @@ private struct VerifySteps: Sendable {
         result.lost += found.lost
     }
 
-    /// Returns whether the server has an older state of a row than this device.
-    private func isLost(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
-        guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return false }
-        return try queue.reader.former(table)?.restore.hasLost(stored, server: row) ?? false
+    /// Returns whether a restored server has lost the state of a row of this device.
+    private func isLost(_ row: Row, _ former: FormerRows?, _ queue: QueueTransaction) throws -> Bool
+    {
+        guard let former,
+            let stored = try queue.held.inner.row(id: .string(row.id), in: table),
+            (HeldMask.bits(stored) ?? 0) & HeldMask.former != 0
+        else { return false }
+        return former.restore.hasLost(stored, server: row)
     }
 
     /// Returns whether a row with the same version has other values on this device, because the file was
@@ -287,6 +296,8 @@ private struct VerifySteps: Sendable {
             guard response.status == 200, let page = PulledPage(response, schema: schema),
                 isServers(response, hasRows: page.hasServersRow)
             else { throw refusal(response) }
+            // The server may have been restored since the digests.
+            try await meet(response.headers["Tideline-Epoch"])
             rows += page.rows
             guard let link = page.nextLink else { return rows }
             guard !page.rows.isEmpty else { break }
