@@ -70,6 +70,44 @@ import TidelineTestSupport
         }
     }
 
+    @Test("an update of a row that the restore lost is an insert if the device never pulled, too")
+    func missingRowWithoutAPull() async throws {
+        try await withRestorableServer { server in
+            let device = try await Device(server, conflicts: .serverWins)
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "late", text: "late"))
+            try await device.context.push()
+            try await server.restore(backup)
+            try await device.todos().update(id: "late") { $0.rank = 1 }
+            try await device.context.push()
+            let there = try await device.client.table(Todo.self).read()
+            #expect(there.map(\.text) == ["late"] && there.first?.rank == 1)
+            #expect(try await Self.texts(device) == ["late": "late"])
+            try await device.todos().pull(queryID: "all")
+            #expect(try await device.context.lostRows().isEmpty)
+        }
+    }
+
+    @Test(
+        "a purge does not remove rows that the restore may have lost, before a pull has found out"
+    )
+    func purge() async throws {
+        try await withRestorableServer { server in
+            let device = try await Self.lose(server, conflicts: .serverWins)
+            try await device.todos().update(id: "changed") { $0.text = "mine" }
+            try await device.context.push()
+            let error = await #expect(throws: SyncError.self) { try await device.todos().purge() }
+            #expect(error?.code == .pendingOperations)
+            #expect(error?.message.contains("1 row(s) of 'Todo'") == true)
+            try await device.todos().purge(where: { $0.id == "changed" })
+            #expect(try await Self.texts(device) == ["late": "late"])
+            try await device.todos().pull(queryID: "all")
+            #expect(try await device.context.lostRows().map(\.itemID) == ["late"])
+            try await device.todos().purge(force: true)
+            #expect(try await device.todos().count() == 0)
+        }
+    }
+
     @Test("the event reports rows that the restore lost, although a push saw the new epoch first")
     func event() async throws {
         try await withRestorableServer { server in

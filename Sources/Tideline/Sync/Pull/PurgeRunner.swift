@@ -21,6 +21,10 @@ struct PurgeRunner {
                     }
                     let lost = try queue.lostRows(among: ids, of: table)
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
+                    let possiblyLost = force ? 0 : try queue.possiblyLost(among: ids, of: table)
+                    guard possiblyLost == 0 else {
+                        throw SyncError.possiblyLostRowsInPurge(possiblyLost, table: table)
+                    }
                     for record in lost { try queue.removeLost(table, record.itemID) }
                     for operation in dropped {
                         try watch.check()
@@ -112,6 +116,19 @@ extension QueueTransaction {
         guard !records.isEmpty else { return [] }
         let ids = Set(ids.map(ItemKey.init))
         return records.filter { ids.contains(ItemKey($0.itemID)) }
+    }
+
+    /// Returns the number of rows that a restored server cannot have, and that no pull has requested from it yet.
+    fileprivate func possiblyLost(among ids: [String], of table: String) throws -> Int {
+        guard let former = try reader.former(table), former.restore.commit != nil else { return 0 }
+        var query = TableQuery(filter: .greater(HeldMask.name, .integer(HeldMask.former - 1)))
+        query.select = [
+            SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, HeldMask.name,
+        ]
+        let rows = try held.inner.rows(query, in: table).filter(former.restore.isBefore)
+        guard !rows.isEmpty else { return 0 }
+        let ids = Set(ids.map(ItemKey.init))
+        return rows.count { ids.contains(ItemKey($0.id)) }
     }
 
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids

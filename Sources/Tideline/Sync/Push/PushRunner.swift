@@ -319,7 +319,7 @@ struct PushRunner {
         }
         var (results, unblocked) = try await engine.transaction { [engine] queue in
             try queue.noteCommits(of: settlings)
-            try queue.noteSenders(of: settlings)
+            try queue.noteSenders(of: settlings, endpoint: operations.endpoint)
             try queue.meet(newEpochs)
             try queue.noteAnswered(settlings)
             let settlement = Settlement(queue: queue)

@@ -223,4 +223,14 @@ extension SyncError {
             """
         )
     }
+
+    static func possiblyLostRowsInPurge(_ count: Int, table: String) -> SyncError {
+        SyncError(
+            .pendingOperations,
+            """
+            The server was restored from a backup, and the purge would remove \(count) row(s) of '\(table)' that \
+            it may have lost. Pull their queries first, or purge with 'force: true', which removes them.
+            """
+        )
+    }
 }

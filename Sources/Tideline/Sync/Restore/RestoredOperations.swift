@@ -10,6 +10,12 @@ import TidelineCore
 struct RestoredOperations {
     let engine: SyncEngine
 
+    /// The key of the endpoint; nil if its server has no epochs.
+    var endpoint: String? {
+        guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return nil }
+        return remote.dialect.cursorScope(remote.endpoint.key)
+    }
+
     /// Returns the ids of the operations whose row has an older state on the server than their base, or does
     /// not exist there, because the server was restored from a backup.
     func find(among settlings: [PushSettling]) async throws -> Set<Int64> {
@@ -25,13 +31,13 @@ struct RestoredOperations {
             switch server {
             case .row(let row):
                 guard base.version != row.version, base.isOlderOnServer(row),
-                    try await epoch(table, endpoint) != nil
+                    try await earliestEpoch(table, endpoint) != nil
                 else { continue }
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
                 // No other policy drops a change without an error.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update,
-                    let known = try await epoch(table, endpoint)
+                    let known = try await earliestEpoch(table, endpoint)
                 else { continue }
                 var isRestored = try await isFormer(table, operation.itemID)
                 if !isRestored, let now = try await currentEpoch(table, remote) {
@@ -82,7 +88,8 @@ struct RestoredOperations {
             guard case .accepted(.row(let row)) = settling.decision, operation.kind == .update,
                 operation.basisVersion == nil, let base = operation.basis.base,
                 base.version != row.version, let sent = operation.frozen?.sentRow,
-                !RowMerge.holds(row, sent), try await epoch(operation.table, endpoint) != nil,
+                !RowMerge.holds(row, sent),
+                try await earliestEpoch(operation.table, endpoint) != nil,
                 try await hasLost(base, of: operation, row, new)
             else { continue }
             resolved.insert(operation.id)
@@ -123,6 +130,14 @@ struct RestoredOperations {
 
     private func epoch(_ table: String, _ endpoint: String) async throws -> String? {
         try await engine.read { try $0.epoch(table, endpoint: endpoint, otherThan: nil) }
+    }
+
+    /// Returns the epoch of the table's rows; before the first pull, that of the first rows that this device sent.
+    private func earliestEpoch(_ table: String, _ endpoint: String) async throws -> String? {
+        try await engine.read { reader in
+            try reader.epoch(table, endpoint: endpoint, otherThan: nil)
+                ?? reader.config(table, endpoint, PullCursor.firstSentEpochType)
+        }
     }
 
     /// Returns the epoch of the server; nil if it sends none.

@@ -1,4 +1,5 @@
-// RowSenders: the account whose rows this device sent to a table before it pulled the table.
+// RowSenders: the account whose rows this device sent to a table before it pulled the table, and the epoch of the
+// server at that time.
 //
 // If a restored server does not return such a row, the row is lost only if it belongs to this account.
 
@@ -24,11 +25,9 @@ extension QueueTransaction {
     /// The value for rows of several accounts, or of none; it is empty, because no account has an empty id.
     private static let severalSenders = ""
 
-    /// Stores which accounts sent rows to a table that was not pulled yet, before the responses to a push are
-    /// stored.
-    ///
-    /// If a restored server does not return such a row, the row is lost only if it belongs to this account.
-    func noteSenders(of settlings: [PushSettling]) throws {
+    /// Stores which accounts sent rows to a table that was not pulled yet, and the epoch of the first responses, before
+    /// the responses to a push are stored.
+    func noteSenders(of settlings: [PushSettling], endpoint: String?) throws {
         var senders: [String: Set<ItemKey>] = [:]
         for operation in settlings.map(\.operation) {
             let sender = operation.account ?? Self.severalSenders
@@ -41,6 +40,9 @@ extension QueueTransaction {
             let all = found.union(known.map { [ItemKey($0)] } ?? [])
             let sender = all.count == 1 && !isUnknown ? settlings.sender(table) : nil
             _ = try set(sender ?? Self.severalSenders, table, "", PullCursor.senderType)
+            if known == nil, !isUnknown, let endpoint, let epoch = settlings.onlyEpoch(table) {
+                _ = try set(epoch, table, endpoint, PullCursor.firstSentEpochType)
+            }
         }
     }
 }
@@ -48,5 +50,11 @@ extension QueueTransaction {
 extension [PushSettling] {
     fileprivate func sender(_ table: String) -> String? {
         first { $0.operation.table == table }?.operation.account
+    }
+
+    /// The epoch of all responses about a table; nil if they differ or have none.
+    fileprivate func onlyEpoch(_ table: String) -> String? {
+        let epochs = Set(filter { $0.operation.table == table }.map(\.answer.epoch))
+        return epochs.count == 1 ? epochs.first ?? nil : nil
     }
 }
