@@ -54,6 +54,10 @@ private final class RelationRun {
     /// The visits that users inserted, and those that a user deleted, directly or with a parent, or discarded.
     private var inserted: Set<String> = []
     private var gone: Set<String> = []
+    /// The visits that the devices had when the server was restored.
+    private var beforeRestore: Set<String> = []
+    /// Whether a device discards the rows that a restored server lost.
+    private let discardsLostRows: Bool
     private var story: [String] = []
 
     /// The references of the tables, as column and parent's table.
@@ -74,6 +78,9 @@ private final class RelationRun {
         } else {
             (database, server) = (nil, try await Self.server(time, nil).transport)
         }
+        discardsLostRows = random.chance(30)
+        let lostRows: [LostRowPolicy] =
+            discardsLostRows ? LostRowPolicy.allCases : [.ask, .sendAgain]
         let policies: [ConflictPolicy] = [.fail, .merge, .clientWins, .serverWins]
         for number in 0..<3 {
             let seed = seed &* 31 &+ UInt64(number)
@@ -82,7 +89,7 @@ private final class RelationRun {
                 name: "d\(number)",
                 network: RelationNetwork(server, seed: seed),
                 policy: random.pick(policies),
-                lostRows: random.pick(LostRowPolicy.allCases),
+                lostRows: random.pick(lostRows),
                 environment: SyncEnvironment(
                     now: { time.date },
                     makeID: { numbers.id() },
@@ -120,6 +127,9 @@ private final class RelationRun {
                 }
                 if let database, number == restore {
                     story.append("the server is restored")
+                    for device in devices {
+                        beforeRestore.formUnion(try await device.ids("Visit"))
+                    }
                     try await database.restore()
                 }
             }
@@ -146,6 +156,7 @@ private final class RelationRun {
         case 3, 4: try await pull(device)
         case 5: if random.chance(50) { try await resolve(device) }
         case 6: if random.chance(30) { try await purge(device) }
+        case 7: if random.chance(30) { try await verify(device) }
         default: try await edit(device)
         }
         if device.store.isKilled || random.chance(3) {
@@ -178,8 +189,23 @@ private final class RelationRun {
         }
     }
 
+    private func verify(_ device: RelationDevice) async throws {
+        let table = random.pick(Self.tables)
+        story.append("\(device.name) verifies and repairs \(table)")
+        do {
+            let synced = try device.client.syncTable(named: table)
+            _ = try await synced.verify(queryID: "all", repair: true)
+        } catch let error as SyncError
+            where error.code != .storeFailure || device.store.isKilled
+        {
+            story.append("\(device.name) cannot verify \(table): \(error.code)")
+        }
+    }
+
     private func purge(_ device: RelationDevice) async throws {
         let table = random.pick(Self.tables)
+        // The device may not know yet that the server lost rows.
+        if database != nil, table == "Visit" { gone.formUnion(try await device.ids(table)) }
         let isForced = random.chance(30)
         let pending = (try? await device.context.pendingOperations()) ?? []
         do {
@@ -272,6 +298,7 @@ private final class RelationRun {
         for row in (try? await device.context.lostRows()) ?? [] {
             let isSent = !onlyDiscards && random.chance(50)
             story.append("\(device.name) \(isSent ? "sends" : "discards") lost \(row.id)")
+            if !isSent, row.table == "Visit" { gone.insert(row.itemID) }
             if isSent { try? await row.sendAgain() } else { try? await row.discard() }
         }
         let errors = (try? await device.context.operationErrors()) ?? []
@@ -423,9 +450,9 @@ private final class RelationRun {
                 }
             }
         }
-        // A restored server has lost rows, and the devices that had them may have purged or discarded them.
-        guard database == nil else { return }
-        let lost = inserted.subtracting((truth["Visit"] ?? []).map(\.id)).subtracting(gone)
+        if database != nil, discardsLostRows { return }
+        let expected = database == nil ? inserted : beforeRestore
+        let lost = expected.subtracting((truth["Visit"] ?? []).map(\.id)).subtracting(gone)
         guard lost.isSubset(of: deleted) else {
             throw violation("no lost rows", "\(lost.subtracting(deleted).sorted())")
         }
