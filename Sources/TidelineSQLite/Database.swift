@@ -129,9 +129,10 @@ package final class Database: @unchecked Sendable {
     /// - Throws: ``SQLiteError``
     package func checkpoint() throws -> Bool { try checkpoint(.truncate, waiting: 0) }
 
-    /// Runs a checkpoint that waits for other connections for a time of its own.
+    /// Runs a checkpoint that waits up to `milliseconds` for other connections.
     ///
-    /// - Returns: Whether it was completed in that time.
+    /// - Returns: Whether it was completed; a passive checkpoint counts as completed even if readers kept it from copying
+    ///   all pages.
     /// - Throws: ``SQLiteError``
     package func checkpoint(_ mode: CheckpointMode, waiting milliseconds: Int32) throws -> Bool {
         LockWait.set(milliseconds, on: handle)

@@ -11,7 +11,7 @@ extension Operation {
         Operation(name: "insert", count: 50, runs: 10) { directory in
             let device = try await MeasuredDevice<TodoItem>(in: directory, NoServer())
             return {
-                // A checkpoint during the run would be counted.
+                // A checkpoint during the run would be counted, too.
                 try await device.truncateLog()
                 let items = (0..<50).map(TodoItem.init)
                 return { for item in items { try await device.table.insert(item) } }

@@ -162,7 +162,7 @@ server_login_retry = 1
             if subprocess.run(command).returncode == 0:
                 return
             time.sleep(0.1)
-        raise AssertionError(f"PgBouncer did not start: {self.directory}/pool/pool.log")
+        raise AssertionError(f"PgBouncer did not answer within 30 seconds; see {self.directory}/pool/pool.log")
 
     def kill_pooler(self, seconds):
         self.pooler.kill()

@@ -3,7 +3,7 @@
 //     SyncProbe STORE SERVER fill N PREFIX    inserts N items
 //     SyncProbe STORE SERVER edit N SEED      N changes that SEED, a word, decides; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
-//     SyncProbe STORE SERVER resend           pushes, pulls and pushes; the device's rows win, also over a restore
+//     SyncProbe STORE SERVER resend           pushes, pulls and pushes; the device's rows win conflicts, and lost rows are sent again
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
 //     SyncProbe STORE SERVER cascade fill N | push | delete
 //                                             N customers with jobs and visits; deletes the customers

@@ -1,12 +1,12 @@
-// StoreLog: checkpoints the write-ahead log of a store into its database, on its own thread and
-// connection, so that neither a page nor a local change waits for more than the last few pages.
+// StoreLog: checkpoints the write-ahead log of a store. A separate thread with its own connection copies most of it; the
+// writer copies only the last pages, or all of a log longer than 64 MiB.
 
 import Synchronization
 import TidelineSQLite
 
 final class StoreLog: Sendable {
     private struct State {
-        /// The length of the log after a commit, in pages, until it is handled; 0 if nothing was committed.
+        /// The length of the log after a commit, in pages, until `committed(_:)` reads it; 0 if nothing was committed.
         var pages = 0
         var policy = StoreLogPolicy()
         /// The thread that checkpoints the log, created when it is first needed.
@@ -22,9 +22,9 @@ final class StoreLog: Sendable {
     private let path: String
     private let key: DatabaseKey?
 
-    /// The time that the writer waits for the readers of a log that has become too long.
+    /// The time that the writer waits for readers when it restarts a log that is too long.
     ///
-    /// It waits for those of an older state first, and then for those that began in the meantime.
+    /// It waits for readers of older states first, and then as long for readers that began during the checkpoint.
     private static let restartMilliseconds: Int32 = 100
 
     init(path: String, _ key: DatabaseKey? = nil) {
@@ -65,7 +65,7 @@ final class StoreLog: Sendable {
         let action = state.withLock { state -> StoreLogPolicy.Action in
             defer { state.pages = 0 }
             guard state.pages > 0, !state.isSuspended else { return .nothing }
-            return state.policy.committed(state.pages)
+            return state.policy.committed(state.pages, isCopying: state.isCopying)
         }
         switch action {
         case .nothing: break
@@ -79,7 +79,7 @@ final class StoreLog: Sendable {
         let copier = state.withLock { state -> DatabaseThreads? in
             guard !state.isCopying, !state.isClosed, !state.isSuspended else { return nil }
             if state.copier == nil {
-                // If no connection can be opened, the writer eventually copies the log.
+                // If no connection can be opened, the writer copies the log once it has 64 MiB.
                 guard let database = try? Database(path: path, key: key, mode: .existing) else {
                     return nil
                 }

@@ -1,18 +1,18 @@
-// StoreLogPolicy: when the write-ahead log of a store is checkpointed, and on which thread.
+// StoreLogPolicy: decides when the write-ahead log of a store is checkpointed, and on which thread.
 
 /// The rules for checkpoints of a store's log.
 ///
-/// SQLite starts the log again from its beginning after a checkpoint that copied all of its pages. A checkpoint on
-/// another thread rarely does that while the writer commits without a pause, because commits add pages meanwhile.
-/// Therefore that thread copies the bulk, and the writer copies the few pages that were added.
+/// SQLite restarts the log after a checkpoint that copied all of its pages, if no reader uses it. A checkpoint on another
+/// thread rarely copies all of them while the writer commits without a pause, because commits add pages during the
+/// checkpoint. Therefore that thread copies the bulk, and the writer copies the few pages that were added.
 package struct StoreLogPolicy: Sendable {
     package enum Action: Sendable {
         case nothing
-        /// Checkpoint on a thread of its own.
+        /// Copy the log on the checkpoint thread.
         case copyBulk
-        /// Checkpoint on the writer's thread.
+        /// Copy the remaining pages on the writer's thread, without waiting for readers.
         case copyRest
-        /// Checkpoint on the writer's thread, and wait a moment for the readers of the log.
+        /// Checkpoint on the writer's thread, and wait up to 100 ms for the readers of the log.
         case restart
     }
 
@@ -27,7 +27,7 @@ package struct StoreLogPolicy: Sendable {
     /// Many of these commits change the same page, which is then copied only once.
     package static let pagesCopiedOfLong = 4000
 
-    /// The number of pages above which a commit counts as long.
+    /// The number of pages from which a commit counts as long.
     package static let pagesLong = 100
 
     /// The largest number of pages that the writer copies after another thread has copied the others (1 MiB).
@@ -38,37 +38,40 @@ package struct StoreLogPolicy: Sendable {
 
     /// The length at which the writer copies the log in any case (64 MiB).
     ///
-    /// Without that, a log that is written without a pause would never restart.
+    /// Otherwise a log that the other thread cannot copy in time would never restart.
     package static let pagesMax = 16_000
 
-    /// The number of pages between two attempts to restart a log of that length (16 MiB).
+    /// The number of pages between two attempts to restart a log that has reached `pagesMax` (16 MiB).
     package static let pagesBetweenRestarts = 4000
 
     /// The length of the log after the last commit.
     private var pages = 0
-    /// The number of its pages that the last checkpoint on the other thread left in the database.
+    /// The number of its pages that the last checkpoint on the other thread copied; nil if the log has restarted or the
+    /// writer has copied since.
     private var copied: Int?
-    /// The length at which the next checkpoint begins, if the last one did not make the log restart.
+    /// The length at which the next checkpoint begins, unless the log restarts first.
     ///
-    /// A long read can prevent that. Without a pause, each commit would begin a checkpoint during the read.
+    /// A long read prevents a restart. Without this limit, each commit during the read would start a checkpoint.
     private var pagesNext = 0
-    /// The length at which the writer waits for readers again.
+    /// The length at which the writer next waits for readers.
     ///
-    /// Reads that always overlap prevent a restart for as long as they go on, unless the writer waits for them. A wait
-    /// for one long read would be in vain, so it is rare.
+    /// Overlapping reads prevent a restart unless the writer waits for them. The wait does not help against one long
+    /// read, so the writer waits rarely.
     private var pagesRestart = 0
 
     package init() {}
 
     /// Returns what to do after a commit that made the log this long.
-    package mutating func committed(_ newPages: Int) -> Action {
+    ///
+    /// - Parameter isCopying: Whether the other thread is running a checkpoint, during which no other one can.
+    package mutating func committed(_ newPages: Int, isCopying: Bool = false) -> Action {
         let isRestarted = newPages < pages
         let added = isRestarted ? newPages : newPages - pages
         if isRestarted { (copied, pagesNext, pagesRestart) = (nil, 0, 0) }
         pages = newPages
         if newPages >= Self.pagesMax {
-            // If another connection is copying, the next commit tries again.
-            guard newPages >= pagesRestart else { return .copyRest }
+            // If another connection is copying, this fails, and the next commit tries again.
+            guard newPages >= pagesRestart, !isCopying else { return .copyRest }
             pagesRestart = newPages + Self.pagesBetweenRestarts
             return .restart
         }
@@ -87,7 +90,7 @@ package struct StoreLogPolicy: Sendable {
 
     /// Called after a checkpoint on the other thread, with the number of pages that are now in the database.
     package mutating func didCopyBulk(_ copied: Int) {
-        // The log may have restarted meanwhile.
+        // If the log has restarted since, the number belongs to the earlier log.
         if copied <= pages { self.copied = copied }
     }
 }

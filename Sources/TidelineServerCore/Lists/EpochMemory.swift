@@ -1,7 +1,7 @@
-// EpochMemory: the last epoch of the database that a read or the store has reported.
+// EpochMemory: the last epoch of the database that a read returned or the store reported.
 //
 // A database may be restored while its servers run. Each read returns the epoch of the state that it was read from, and
-// the store reports the epoch on each new connection that writes.
+// the store reports the epoch on each new connection to the primary.
 
 import Synchronization
 import TidelineCore
@@ -32,6 +32,7 @@ package final class EpochMemory: Sendable {
         return learn(name)
     }
 
+    /// Records the epoch with this name; returns the current epoch.
     @discardableResult
     package func learn(_ name: String) -> Epoch {
         state.withLock { state in

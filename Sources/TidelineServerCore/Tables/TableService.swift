@@ -102,8 +102,9 @@ package final class TableService: Sendable {
             filtered: filtered,
             isComplete: !settings.dynamicSchema
         )
-        epochs = EpochMemory(try await store.epoch())
+        epochs = EpochMemory("")
         store.watchEpoch { [epochs] in epochs.learn($0) }
+        epochs.learn(try await store.epoch())
         try await store.watch { [events = settings.traffic.events] in events.changed($0) }
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }

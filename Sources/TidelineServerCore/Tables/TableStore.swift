@@ -89,9 +89,9 @@ package protocol TableStore: Sendable {
     /// A commit is reported before its writes return.
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
 
-    /// Reports the epoch of the database when it may have changed while this server runs.
+    /// Calls `report` with the epoch of the database whenever it may have changed while this server runs.
     ///
-    /// A new epoch is reported before a write on the restored database returns.
+    /// On a new connection, the epoch is reported before the first write.
     func watchEpoch(_ report: @escaping @Sendable (String) -> Void)
 
     /// Continues cascades that are pending, from now on.

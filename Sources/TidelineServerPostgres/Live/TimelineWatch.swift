@@ -20,7 +20,7 @@ final class TimelineWatch: Sendable {
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
-    /// Receives the epoch of the database.
+    /// The function that receives the epoch of the database.
     private let epochListener = Mutex<(@Sendable (String) -> Void)?>(nil)
     /// Why histories cannot be distinguished, as of the last new connection; nil if they can.
     private let blindness = Mutex<String?>(nil)
@@ -53,7 +53,7 @@ final class TimelineWatch: Sendable {
         }
     }
 
-    /// Reports the epoch on each new connection, before the first write on it.
+    /// Sets the function that receives the epoch on each new connection, before the first write on it.
     func listenForEpochs(_ report: @escaping @Sendable (String) -> Void) {
         epochListener.withLock { $0 = report }
     }
@@ -65,16 +65,23 @@ final class TimelineWatch: Sendable {
     /// - Throws: ``PostgresError`` if the connection cannot be used.
     func greet(_ connection: PostgresConnection) throws {
         try known.withLock { known in
-            do {
+            try unlessLost(connection) {
                 for _ in 0..<Self.tries {
-                    guard try look(connection, &known) else { continue }
-                    return try reportEpoch(connection)
+                    if try look(connection, &known) { return }
                 }
-            } catch let error as PostgresError {
-                // Some databases that speak this protocol have no timelines, and a new one lacks the tables for them.
-                if error.isConnectionLost || connection.isBroken { throw error }
-                if connection.isInTransaction { try connection.execute("ROLLBACK") }
             }
+        }
+        try unlessLost(connection) { try reportEpoch(connection) }
+    }
+
+    /// Ignores an error that leaves the connection usable: some databases that speak this protocol have no timelines,
+    /// and a new one lacks the tables for them.
+    private func unlessLost(_ connection: PostgresConnection, _ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let error as PostgresError {
+            if error.isConnectionLost || connection.isBroken { throw error }
+            if connection.isInTransaction { try connection.execute("ROLLBACK") }
         }
     }
 

@@ -19,9 +19,14 @@ import TidelineTestSupport
     /// A device with the rows `changed` and `late`, of which the restore lost the latter.
     private static func lose(
         _ server: RestorableServer,
-        conflicts: ConflictPolicy
+        conflicts: ConflictPolicy,
+        authentication: SignIn? = nil
     ) async throws -> Device {
-        let device = try await Device(server, conflicts: conflicts)
+        let device = try await Device(
+            server,
+            conflicts: conflicts,
+            authentication: authentication
+        )
         try await device.todos().insert(Todo(id: "changed", text: "before"))
         try await device.context.push()
         let backup = try server.backup()
@@ -70,7 +75,9 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an update of a row that the restore lost is an insert if the device never pulled, too")
+    @Test(
+        "an update of a row that the restore lost becomes an insert even if the device never pulled"
+    )
     func missingRowWithoutAPull() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server, conflicts: .serverWins)
@@ -88,9 +95,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test(
-        "a purge does not remove rows that the restore may have lost, before a pull has found out"
-    )
+    @Test("until the next pull, a purge keeps rows that the restore may have lost")
     func purge() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -105,6 +110,40 @@ import TidelineTestSupport
             #expect(try await device.context.lostRows().map(\.itemID) == ["late"])
             try await device.todos().purge(force: true)
             #expect(try await device.todos().count() == 0)
+        }
+    }
+
+    @Test("until the next pull, a purge of an account keeps rows that the restore may have lost")
+    func purgeOfAnAccount() async throws {
+        try await withRestorableServer { server in
+            let device = try await Self.lose(
+                server,
+                conflicts: .serverWins,
+                authentication: SignIn("anna")
+            )
+            try await device.todos().update(id: "changed") { $0.text = "mine" }
+            try await device.context.push()
+            let error = await #expect(throws: SyncError.self) {
+                try await device.context.purge(account: "anna")
+            }
+            #expect(error?.message.contains("1 row(s) of 'Todo'") == true)
+            #expect(try await Self.texts(device) == ["changed": "mine", "late": "late"])
+            try await device.context.purge(account: "anna", force: true)
+            #expect(try await device.todos().count() == 0)
+        }
+    }
+
+    @Test("until the next pull, a purge keeps all rows if the server was restored to its beginning")
+    func purgeAfterALossOfAllRows() async throws {
+        try await withRestorableServer { server in
+            let backup = try server.backup()
+            let device = try await Self.lose(server, conflicts: .serverWins)
+            try await server.restore(backup)
+            try await device.todos().insert(Todo(id: "new", text: "new"))
+            try await device.context.push()
+            await #expect(throws: SyncError.self) { try await device.todos().purge() }
+            #expect(try await device.todos().count() == 3)
+            #expect(try await device.todos().pull(queryID: "all").lost == 2)
         }
     }
 

@@ -1,4 +1,4 @@
-// Comparisons and purges of a device whose server was restored, before a pull has read the restored rows.
+// Verifications by a device whose server was restored, before a pull has read the restored rows.
 
 import Foundation
 import Synchronization
@@ -9,20 +9,26 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct VerifyAfterRestoreTests {
-    private static func texts(_ device: Device) async throws -> [String: String] {
-        Dictionary(
-            uniqueKeysWithValues: try await device.todos().read().map { ($0.id, $0.text) }
-        )
+    /// Other rows, so that a range of a digest has several rows.
+    private static let others = (10..<50).map { "i\($0)" }
+
+    private static func texts(_ rows: [Todo]) -> [String: String] {
+        let rows = rows.filter { !others.contains($0.id) }
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.text) })
     }
 
-    /// A device that has everything, and a backup without the row `late` and the last state of `changed`.
+    /// Returns a device with all rows, and a backup without the row `late` and the last state of `changed`.
     ///
     /// In the backup, `changed` is in both queries of the device; now it is in the query `all` only.
     private static func device(
         _ server: RestorableServer,
         _ transport: any Transport
     ) async throws -> (device: Device, backup: String) {
-        let device = try await Device(transport)
+        // A page has one row.
+        var limits = SyncLimits()
+        limits.pageRowsFirst = 1
+        let device = try await Device(transport, limits: limits)
+        try await device.todos().insert(others.map { Todo(id: $0) })
         try await device.todos().insert([
             Todo(id: "kept", text: "kept"), Todo(id: "changed", text: "before"),
         ])
@@ -39,10 +45,10 @@ import TidelineTestSupport
         return (device, backup)
     }
 
-    /// Expects that the pull reports both losses, and that they can be sent again.
+    /// Expects that the pulls report both lost rows, and that both can be sent again.
     private static func expectKept(_ device: Device) async throws {
         let all = ["kept": "kept", "changed": "after", "late": "late"]
-        #expect(try await texts(device) == all)
+        #expect(texts(try await device.todos().read()) == all)
         for queryID in ["open", "all"] {
             if queryID == "all" {
                 try await device.todos().pull(queryID: queryID)
@@ -54,7 +60,7 @@ import TidelineTestSupport
         try await device.context.sendLostRowsAgain()
         try await device.context.push()
         let there = try await device.client.table(Todo.self).read()
-        #expect(Dictionary(uniqueKeysWithValues: there.map { ($0.id, $0.text) }) == all)
+        #expect(texts(there) == all)
     }
 
     @Test("a repair does not replace a lost state that only another query contains")
@@ -68,18 +74,26 @@ import TidelineTestSupport
         }
     }
 
-    /// A server that is restored after its first digest.
-    private final class RestoringServer: Transport {
+    enum RestoreTime: CaseIterable {
+        case afterTheDigest, afterTheFirstPage
+    }
+
+    /// A transport that restores the server after one of its responses.
+    private final class RestoringTransport: Transport {
         private let inner: RestorableServer
+        private let time: RestoreTime
         private let backup = Mutex<String?>(nil)
 
-        init(_ inner: RestorableServer) { self.inner = inner }
+        init(_ inner: RestorableServer, _ time: RestoreTime) {
+            (self.inner, self.time) = (inner, time)
+        }
 
-        func restoreAfterDigest(_ backup: String) { self.backup.withLock { $0 = backup } }
+        func restoreOnce(_ backup: String) { self.backup.withLock { $0 = backup } }
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
             let response = try await inner.send(request)
-            guard request.url.path().hasSuffix("$digest") else { return response }
+            let isDigest = request.url.path().hasSuffix("$digest")
+            guard isDigest == (time == .afterTheDigest) else { return response }
             let backup = backup.withLock { backup in
                 defer { backup = nil }
                 return backup
@@ -94,21 +108,22 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a repair removes and replaces nothing if the server is restored during the comparison",
-        arguments: ["all", nil]
+        "a repair removes and replaces nothing if the server is restored during the verification",
+        arguments: ["all", nil],
+        RestoreTime.allCases
     )
-    func restoredDuringTheComparison(queryID: String?) async throws {
+    func restoredDuringTheVerification(queryID: String?, time: RestoreTime) async throws {
         try await withRestorableServer { server in
-            let restoring = RestoringServer(server)
+            let restoring = RestoringTransport(server, time)
             let (device, backup) = try await Self.device(server, restoring)
             // Another device has changed the rows, so that all digests differ.
             let other = try await Device(server)
             try await other.todos().pull(queryID: "all")
-            for id in ["kept", "changed", "late"] {
+            for id in Self.others + ["kept", "changed", "late"] {
                 try await other.todos().update(id: id) { $0.rank = 1 }
             }
             try await other.context.push()
-            restoring.restoreAfterDigest(backup)
+            restoring.restoreOnce(backup)
             let result = try await device.todos().verify(queryID: queryID, repair: true)
             #expect(result.repaired == 0)
             #expect(result.lost == 2)

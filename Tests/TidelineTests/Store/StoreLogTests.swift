@@ -24,7 +24,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a short log is not checkpointed, and a longer one on a thread of its own")
+    @Test("a log is checkpointed on the separate thread once it reaches its limit")
     func bulk() {
         var log = Log()
         #expect(log.commit(of: 4) == .copyBulk)
@@ -34,7 +34,10 @@ import TidelineTestSupport
         #expect(long.pages == Policy.pagesCopiedOfLong)
     }
 
-    @Test("the writer copies the pages that were added during a checkpoint", arguments: [4, 200])
+    @Test(
+        "the writer copies the few pages that were added during a checkpoint",
+        arguments: [4, 200]
+    )
     func rest(size: Int) {
         var log = Log()
         #expect(log.commit(of: size) == .copyBulk)
@@ -51,24 +54,24 @@ import TidelineTestSupport
         #expect(log.pages == (size < 100 ? Policy.pagesCopied : Policy.pagesCopiedOfLong))
     }
 
-    @Test("the writer does not copy a part that is large")
+    @Test("if many pages were added, the separate thread copies them, not the writer")
     func largeRest() {
         var log = Log()
         #expect(log.commit(of: 4) == .copyBulk)
-        // Its checkpoint is slow: meanwhile, commits ask for another one.
+        // The checkpoint is slow, so commits request another one.
         #expect(log.commit(of: 4) == .copyBulk)
         log.policy.didCopyBulk(Policy.pagesCopied)
         #expect(log.commit(of: 4) == .copyBulk)
     }
 
-    @Test("while a reader prevents a restart, checkpoints are rare")
+    @Test("while a reader prevents a restart, at most one checkpoint starts per 250 pages")
     func longRead() {
         var log = Log()
         var checkpoints = 0
         while log.pages < Policy.pagesMax - Policy.pagesRest {
             guard log.commit(of: 4) != .nothing else { break }
             checkpoints += 1
-            // The reader has the first pages in use, so that nothing after them is copied.
+            // The reader uses the first pages, so the pages after them cannot be copied.
             log.policy.didCopyBulk(10)
         }
         #expect(checkpoints > 10)
@@ -76,7 +79,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a reader that prevents only the restart costs one checkpoint of the writer in 1,000 pages"
+        "if a reader prevents only the restart, the writer checkpoints once per 1,000 pages"
     )
     func copiedButUsed() {
         var log = Log()
@@ -96,7 +99,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "from 64 MiB on, the writer copies the log after each commit, and rarely waits for readers"
+        "from 64 MiB on, the writer copies the log after each commit, and waits for readers once per 16 MiB"
     )
     func largest() {
         var log = Log()
@@ -117,7 +120,7 @@ import TidelineTestSupport
         #expect(log.policy.committed(log.pages) == .restart)
     }
 
-    @Test("a checkpoint that cannot wait for a reader does not restart the log")
+    @Test("a restart checkpoint fails while a reader uses the log")
     func readerInUse() async throws {
         try await withTemporaryFile { path in
             let writer = try Database(path: path)

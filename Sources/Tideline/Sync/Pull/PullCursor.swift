@@ -62,7 +62,7 @@ package struct PullCursor: Sendable, Hashable {
     /// The `keyType` of the account that sent the rows of a table before the table was pulled.
     package static let senderType = 17
 
-    /// The `keyType` of the epoch of an endpoint when the device first sent rows of a table that it had not pulled.
+    /// The `keyType` of the epoch in the first responses to a push of a table that the device had not pulled.
     package static let firstSentEpochType = 18
 
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {

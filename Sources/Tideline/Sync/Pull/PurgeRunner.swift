@@ -21,9 +21,14 @@ struct PurgeRunner {
                     }
                     let lost = try queue.lostRows(among: ids, of: table)
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
-                    let possiblyLost = force ? 0 : try queue.possiblyLost(among: ids, of: table)
-                    guard possiblyLost == 0 else {
-                        throw SyncError.possiblyLostRowsInPurge(possiblyLost, table: table)
+                    if !force {
+                        let removed = Set(ids.map(ItemKey.init))
+                        let count = try queue.possiblyLost(of: table) {
+                            removed.contains(ItemKey($0.id))
+                        }
+                        guard count == 0 else {
+                            throw SyncError.possiblyLostRowsInPurge(count, table: table)
+                        }
                     }
                     for record in lost { try queue.removeLost(table, record.itemID) }
                     for operation in dropped {
@@ -66,6 +71,19 @@ struct PurgeRunner {
                     guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
                     let lost = try queue.reader.lostRecords(account: .signedIn(account))
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
+                    for table in force ? [] : queue.catalog.syncedNames {
+                        let others = try queue.reader.bits(
+                            of: .signedIn(account),
+                            table,
+                            isOwn: false
+                        )
+                        let count = try queue.possiblyLost(of: table) {
+                            (HeldMask.bits($0) ?? 0) & others == 0
+                        }
+                        guard count == 0 else {
+                            throw SyncError.possiblyLostRowsInPurge(count, table: table)
+                        }
+                    }
                     for record in lost { try queue.removeLost(record.table, record.itemID) }
                     try queue.drop(operations)
                     var removed = 0
@@ -118,17 +136,24 @@ extension QueueTransaction {
         return records.filter { ids.contains(ItemKey($0.itemID)) }
     }
 
-    /// Returns the number of rows that a restored server cannot have, and that no pull has requested from it yet.
-    fileprivate func possiblyLost(among ids: [String], of table: String) throws -> Int {
-        guard let former = try reader.former(table), former.restore.commit != nil else { return 0 }
+    /// Returns the number of flagged rows that were committed after the backup, or may have been, and that no pull has
+    /// requested from the restored server yet.
+    ///
+    /// - Parameter isRemoved: Whether the purge removes a row.
+    fileprivate func possiblyLost(
+        of table: String,
+        _ isRemoved: (Row) throws -> Bool
+    ) throws -> Int {
+        // Before the first pull, it is not known that the server was restored.
+        guard let former = try reader.former(table), former.cause != .sent else { return 0 }
         var query = TableQuery(filter: .greater(HeldMask.name, .integer(HeldMask.former - 1)))
         query.select = [
             SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, HeldMask.name,
         ]
-        let rows = try held.inner.rows(query, in: table).filter(former.restore.isBefore)
-        guard !rows.isEmpty else { return 0 }
-        let ids = Set(ids.map(ItemKey.init))
-        return rows.count { ids.contains(ItemKey($0.id)) }
+        let isKnown = former.restore.commit != nil
+        return try held.inner.rows(query, in: table)
+            .filter { !isKnown || former.restore.isBefore($0) }
+            .count(where: isRemoved)
     }
 
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids

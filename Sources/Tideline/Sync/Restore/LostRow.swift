@@ -228,8 +228,8 @@ extension SyncError {
         SyncError(
             .pendingOperations,
             """
-            The server was restored from a backup, and the purge would remove \(count) row(s) of '\(table)' that \
-            it may have lost. Pull their queries first, or purge with 'force: true', which removes them.
+            The server was restored from a backup, and may have lost \(count) row(s) of '\(table)' that the purge \
+            would remove. Pull the queries that contain them first, or purge with 'force: true', which removes them.
             """
         )
     }

@@ -10,7 +10,7 @@ import TidelineCore
 struct RestoredOperations {
     let engine: SyncEngine
 
-    /// The key of the endpoint; nil if its server has no epochs.
+    /// The key of the endpoint; nil if the server does not use the datasync dialect.
     var endpoint: String? {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return nil }
         return remote.dialect.cursorScope(remote.endpoint.key)
@@ -132,7 +132,7 @@ struct RestoredOperations {
         try await engine.read { try $0.epoch(table, endpoint: endpoint, otherThan: nil) }
     }
 
-    /// Returns the epoch of the table's rows; before the first pull, that of the first rows that this device sent.
+    /// Returns the epoch of the table's rows; before the first pull, the epoch of the first responses to a push.
     private func earliestEpoch(_ table: String, _ endpoint: String) async throws -> String? {
         try await engine.read { reader in
             try reader.epoch(table, endpoint: endpoint, otherThan: nil)

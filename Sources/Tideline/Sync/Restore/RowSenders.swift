@@ -1,5 +1,5 @@
-// RowSenders: the account whose rows this device sent to a table before it pulled the table, and the epoch of the
-// server at that time.
+// RowSenders: the account whose rows this device sent to a table before it pulled the table, and the epoch of the first
+// responses.
 //
 // If a restored server does not return such a row, the row is lost only if it belongs to this account.
 
@@ -25,8 +25,9 @@ extension QueueTransaction {
     /// The value for rows of several accounts, or of none; it is empty, because no account has an empty id.
     private static let severalSenders = ""
 
-    /// Stores which accounts sent rows to a table that was not pulled yet, and the epoch of the first responses, before
-    /// the responses to a push are stored.
+    /// Stores which accounts sent rows to a table before its first pull, and the epoch of the first responses.
+    ///
+    /// It is called before the outcomes of the push are stored.
     func noteSenders(of settlings: [PushSettling], endpoint: String?) throws {
         var senders: [String: Set<ItemKey>] = [:]
         for operation in settlings.map(\.operation) {
@@ -40,7 +41,10 @@ extension QueueTransaction {
             let all = found.union(known.map { [ItemKey($0)] } ?? [])
             let sender = all.count == 1 && !isUnknown ? settlings.sender(table) : nil
             _ = try set(sender ?? Self.severalSenders, table, "", PullCursor.senderType)
-            if known == nil, !isUnknown, let endpoint, let epoch = settlings.onlyEpoch(table) {
+            // A later epoch than the first one can only miss a restore.
+            if let endpoint, let epoch = settlings.onlyEpoch(table),
+                try reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
+            {
                 _ = try set(epoch, table, endpoint, PullCursor.firstSentEpochType)
             }
         }

@@ -161,11 +161,48 @@ private struct VerifySteps: Sendable {
     }
 
     /// Compares the rows of a range, and repairs the differences.
+    ///
+    /// If the server is restored meanwhile, the rows are from several states of it, and are requested again.
     func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
-        let rows = try await fetch(range, &result)
-        let deleted = try await deletedRows(range, without: rows, &result)
+        for _ in 0..<Self.tries {
+            var fetched = Fetched()
+            let rows = try await fetch(range, &fetched)
+            let deleted = try await deletedRows(range, without: rows, &fetched)
+            result.requests += fetched.requests
+            guard let found = try await apply(range, rows, deleted, fetched.epochs) else {
+                continue
+            }
+            result.missing += found.missing
+            result.different += found.different
+            result.surplus += found.surplus
+            result.repaired += found.repaired
+            result.lost += found.lost
+            return
+        }
+        throw SyncError.endlessDigests(table)
+    }
+
+    private static let tries = 3
+
+    /// What the responses for a range had in common.
+    private struct Fetched {
+        var requests = 0
+        var epochs: Set<String> = []
+    }
+
+    /// Compares the rows of a range with those of the server; returns nil if the responses are not all from the
+    /// table's epoch.
+    private func apply(
+        _ range: IDRange,
+        _ rows: [Row],
+        _ deleted: Set<ItemKey>,
+        _ epochs: Set<String>
+    ) async throws -> VerifyResult? {
         let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
-        let found = try await engine.transaction { [table, bit, repair] queue in
+        let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
+        return try await engine.transaction { [table, bit, repair] queue in
+            let epoch = try queue.reader.epoch(table, endpoint: endpoint, otherThan: nil)
+            guard epochs.allSatisfy({ $0 == epoch }) else { return nil }
             let local = try VerifiedRows(queue.reader, table, bit: bit, range)
             let former = try queue.reader.former(table)
             var here: [ItemKey: VerifiedRow] = [:]
@@ -176,7 +213,7 @@ private struct VerifySteps: Sendable {
             var proven: [Row] = []
             for row in rows where !local.pending.contains(ItemKey(row.id)) {
                 let known = here.removeValue(forKey: ItemKey(row.id))
-                // The query may lack a row whose lost state is in another query.
+                // The lost state of the row may be in another query only, so `known` may be nil.
                 if try isLost(row, former, queue) {
                     found.lost += 1
                     continue
@@ -213,11 +250,6 @@ private struct VerifySteps: Sendable {
             found.repaired = wrong.count + leaving.count
             return found
         }
-        result.missing += found.missing
-        result.different += found.different
-        result.surplus += found.surplus
-        result.repaired += found.repaired
-        result.lost += found.lost
     }
 
     /// Returns whether a restored server has lost the state of a row of this device.
@@ -246,7 +278,7 @@ private struct VerifySteps: Sendable {
     private func deletedRows(
         _ range: IDRange,
         without rows: [Row],
-        _ result: inout VerifyResult
+        _ fetched: inout Fetched
     ) async throws -> Set<ItemKey> {
         guard repair, !engine.catalog.references.localChildren(of: table).isEmpty else { return [] }
         let known = Set(rows.map { ItemKey($0.id) })
@@ -261,7 +293,7 @@ private struct VerifySteps: Sendable {
             let part = surplus[start..<min(surplus.count, start + Self.idsAtOnce)]
             var query = TableQuery(filter: .isIn(SystemColumn.id, part.map(Value.string)))
             query.includesDeleted = true
-            for row in try await fetch(query, &result) where row[SystemColumn.deleted] == true {
+            for row in try await fetch(query, &fetched) where row[SystemColumn.deleted] == true {
                 deleted.insert(ItemKey(row.id))
             }
         }
@@ -270,16 +302,16 @@ private struct VerifySteps: Sendable {
 
     private static let idsAtOnce = 50
 
-    private func fetch(_ range: IDRange, _ result: inout VerifyResult) async throws -> [Row] {
+    private func fetch(_ range: IDRange, _ fetched: inout Fetched) async throws -> [Row] {
         var query = TableQuery(filter: filter)
         if let bounds = range.filter { query.filter = filter.map { $0 && bounds } ?? bounds }
-        return try await fetch(query, &result)
+        return try await fetch(query, &fetched)
     }
 
     /// Returns all rows of a query from the server.
     private func fetch(
         _ query: TableQuery,
-        _ result: inout VerifyResult
+        _ fetched: inout Fetched
     ) async throws -> [Row] {
         var query = query
         query.order = [SortKey(column: SystemColumn.id)]
@@ -292,12 +324,14 @@ private struct VerifySteps: Sendable {
                 let rows = remote.limits.pageRowsFirst
                 return try await remote.once(.page(from, rows: rows), .datasync).0
             }
-            result.requests += 1
+            fetched.requests += 1
             guard response.status == 200, let page = PulledPage(response, schema: schema),
                 isServers(response, hasRows: page.hasServersRow)
             else { throw refusal(response) }
-            // The server may have been restored since the digests.
-            try await meet(response.headers["Tideline-Epoch"])
+            // The server may have been restored since the digests were read.
+            let epoch = response.headers["Tideline-Epoch"]
+            try await meet(epoch)
+            if let epoch { fetched.epochs.insert(epoch) }
             rows += page.rows
             guard let link = page.nextLink else { return rows }
             guard !page.rows.isEmpty else { break }

@@ -51,7 +51,8 @@ private final class RelationRun {
     /// The ids that users have chosen, by table.
     private var ids: [String: [String]] = [:]
     private var number = 0
-    /// The visits that users inserted, and those that a user deleted, directly or with a parent, or discarded.
+    /// The visits that users inserted, and the visits that a user deleted (directly or with a parent), discarded or
+    /// purged.
     private var inserted: Set<String> = []
     private var gone: Set<String> = []
     /// The visits that the devices had when the server was restored.
@@ -204,16 +205,18 @@ private final class RelationRun {
 
     private func purge(_ device: RelationDevice) async throws {
         let table = random.pick(Self.tables)
-        // The device may not know yet that the server lost rows.
-        if database != nil, table == "Visit" { gone.formUnion(try await device.ids(table)) }
+        let visits = try await device.ids("Visit")
         let isForced = random.chance(30)
         let pending = (try? await device.context.pendingOperations()) ?? []
         do {
             try await device.client.syncTable(named: table).purge(force: isForced)
+            // The device may not know yet that the server lost rows, so its purge may remove them.
+            if database != nil, table == "Visit" { gone.formUnion(visits) }
         } catch let error as SyncError
             where error.code == .pendingOperations || device.store.isKilled
         {
-            // Purges without force keep what was not sent.
+            // Purges without force keep what was not sent. A kill may come after the purge.
+            if database != nil, table == "Visit", device.store.isKilled { gone.formUnion(visits) }
         }
         story.append("\(device.name) purges \(table)\(isForced ? " with its operations" : "")")
         if isForced, table == "Visit" {
@@ -298,8 +301,11 @@ private final class RelationRun {
         for row in (try? await device.context.lostRows()) ?? [] {
             let isSent = !onlyDiscards && random.chance(50)
             story.append("\(device.name) \(isSent ? "sends" : "discards") lost \(row.id)")
-            if !isSent, row.table == "Visit" { gone.insert(row.itemID) }
-            if isSent { try? await row.sendAgain() } else { try? await row.discard() }
+            if isSent {
+                try? await row.sendAgain()
+            } else if (try? await row.discard()) != nil, row.table == "Visit" {
+                gone.insert(row.itemID)
+            }
         }
         let errors = (try? await device.context.operationErrors()) ?? []
         for error in errors {
