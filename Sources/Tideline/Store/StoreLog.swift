@@ -1,5 +1,5 @@
-// StoreLog: checkpoints the write-ahead log of a store. A separate thread with its own connection copies most of it; the
-// writer copies only the last pages, or all of a log longer than 64 MiB.
+// StoreLog: checkpoints the write-ahead log of a store. A separate thread with its own connection copies most of it;
+// the writer copies only the last pages, or all of a log longer than 64 MiB.
 
 import Synchronization
 import TidelineSQLite

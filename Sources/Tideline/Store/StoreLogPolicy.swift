@@ -2,9 +2,9 @@
 
 /// The rules for checkpoints of a store's log.
 ///
-/// SQLite restarts the log after a checkpoint that copied all of its pages, if no reader uses it. A checkpoint on another
-/// thread rarely copies all of them while the writer commits without a pause, because commits add pages during the
-/// checkpoint. Therefore that thread copies the bulk, and the writer copies the few pages that were added.
+/// SQLite restarts the log after a checkpoint that copied all of its pages, if no reader uses it. A checkpoint on
+/// another thread rarely copies all of them while the writer commits without a pause, because commits add pages during
+/// the checkpoint. Therefore that thread copies the bulk, and the writer copies the few pages that were added.
 package struct StoreLogPolicy: Sendable {
     package enum Action: Sendable {
         case nothing
@@ -63,7 +63,7 @@ package struct StoreLogPolicy: Sendable {
 
     /// Returns what to do after a commit that made the log this long.
     ///
-    /// - Parameter isCopying: Whether the other thread is running a checkpoint, during which no other one can.
+    /// While the other thread is copying, no other checkpoint can run.
     package mutating func committed(_ newPages: Int, isCopying: Bool = false) -> Action {
         let isRestarted = newPages < pages
         let added = isRestarted ? newPages : newPages - pages

@@ -139,7 +139,7 @@ extension QueueTransaction {
     /// Returns the number of flagged rows that were committed after the backup, or may have been, and that no pull has
     /// requested from the restored server yet.
     ///
-    /// - Parameter isRemoved: Whether the purge removes a row.
+    /// `isRemoved` returns whether the purge removes a row.
     fileprivate func possiblyLost(
         of table: String,
         _ isRemoved: (Row) throws -> Bool

@@ -184,7 +184,7 @@ private struct VerifySteps: Sendable {
 
     private static let tries = 3
 
-    /// What the responses for a range had in common.
+    /// The number of responses for a range, and their epochs.
     private struct Fetched {
         var requests = 0
         var epochs: Set<String> = []
