@@ -224,6 +224,7 @@ extension SyncError {
         )
     }
 
+    /// A purge would remove rows that a restored server may have lost.
     static func possiblyLostRowsInPurge(_ count: Int, table: String) -> SyncError {
         SyncError(
             .pendingOperations,

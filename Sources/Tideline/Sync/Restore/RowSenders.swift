@@ -41,7 +41,7 @@ extension QueueTransaction {
             let all = found.union(known.map { [ItemKey($0)] } ?? [])
             let sender = all.count == 1 && !isUnknown ? settlings.sender(table) : nil
             _ = try set(sender ?? Self.severalSenders, table, "", PullCursor.senderType)
-            // A later epoch than the first one can only miss a restore.
+            // If the first responses had no epoch, a later one is stored. It cannot show a restore before it.
             if let endpoint, let epoch = settlings.onlyEpoch(table),
                 try reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
             {

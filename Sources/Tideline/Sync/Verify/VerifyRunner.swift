@@ -162,7 +162,7 @@ private struct VerifySteps: Sendable {
 
     /// Compares the rows of a range, and repairs the differences.
     ///
-    /// If the server is restored meanwhile, the rows are from several states of it, and are requested again.
+    /// If the server is restored during the requests, the rows are from different epochs and are requested again.
     func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
         for _ in 0..<Self.tries {
             var fetched = Fetched()
