@@ -7,8 +7,8 @@ struct Stacks {
     /// The number of operations that were recorded.
     let operations: Int
 
-    /// The number of places that are printed.
-    private static let placesMax = 30
+    /// How many places with the most allocations are printed, and how many with the most bytes.
+    private static let placesMax = (count: 25, bytes: 10)
     /// The number of calls in the sources that identify a place.
     private static let callsMax = 4
 
@@ -29,11 +29,16 @@ struct Stacks {
             let sum = places[place] ?? (0, 0)
             places[place] = (sum.count + 1, sum.bytes + stack.bytes)
         }
-        let largest = places.sorted { one, other in
+        let byCount = places.sorted { one, other in
             (one.value.count, one.value.bytes) > (other.value.count, other.value.bytes)
         }
+        let byBytes = places.sorted { $0.value.bytes > $1.value.bytes }.map(\.key)
+        let withMostBytes = Set(byBytes.prefix(Self.placesMax.bytes))
+        let printed = byCount.enumerated().filter { index, place in
+            index < Self.placesMax.count || withMostBytes.contains(place.key)
+        }
         var text = "\(stacks.count) allocations of \(operations) operations; for each operation:\n"
-        for (place, sum) in largest.prefix(Self.placesMax) {
+        for (_, (place, sum)) in printed {
             let count = Cost.text(Double(sum.count) / Double(operations), digits: 2)
             let bytes = Cost.text(Double(sum.bytes) / Double(operations), digits: 0)
             text += "\n\(count) allocations, \(bytes) bytes: \(place.allocator)\n"

@@ -58,7 +58,7 @@ extension [PushSettling] {
 
     /// The epoch of all responses about a table; nil if they differ or have none.
     fileprivate func onlyEpoch(_ table: String) -> String? {
-        let epochs = Set(filter { $0.operation.table == table }.map(\.answer.epoch))
+        let epochs = Set(lazy.filter { $0.operation.table == table }.map(\.answer.epoch))
         return epochs.count == 1 ? epochs.first ?? nil : nil
     }
 }
