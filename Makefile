@@ -67,7 +67,7 @@ help:
 	@echo 'make test        build and run the tests; with the slow ones: ALL=yes'
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, thread sanitizer'
 	@echo 'make nightly     both sanitizers, 30,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
-	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, and an old SQLite'
+	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, an old SQLite and a current one'
 	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL; make test runs them on SQLite'
 	@echo 'make allocations allocations of each operation (ARGS=--record writes the thresholds; ARGS="--stacks create")'
 	@echo 'make simulation  10,000 seeded simulations (SEEDS=...), in release mode; also make worlds'
@@ -129,13 +129,23 @@ nightly:
 	    'failover' '$(MAKE) failover' \
 	    'chaos' '$(MAKE) chaos'
 
-# In a separate folder, because the trait changes every module. Only the part of the package that a Mac can build.
-cipher: export TIDELINE_ONLY_CLIENT = 1
+# Twice: with Debian's SQLCipher, the oldest that a store works with, and with a current one, which has full-text search.
+# In folders of their own, because the trait changes every module. Only the part of the package that a Mac can build.
+CIPHER := TIDELINE_ONLY_CLIENT=1 swift
+CIPHER_FLAGS := --traits SQLCipher --scratch-path .build/cipher
+CURRENT_CIPHER := PKG_CONFIG_PATH=$(CURDIR)/.build/sqlcipher/lib/pkgconfig $(CIPHER)
+CURRENT_CIPHER_FLAGS := --traits SQLCipher --scratch-path .build/current-cipher
+CIPHER_TEST := test --skip-build --disable-xctest --quiet
+
 cipher:
 	@scripts/bootstrap cipher
-	swift build --build-tests --traits SQLCipher --scratch-path .build/cipher
-	swift test --skip-build --traits SQLCipher --scratch-path .build/cipher --disable-xctest --quiet \
+	$(CIPHER) build --build-tests $(CIPHER_FLAGS)
+	$(CIPHER) $(CIPHER_TEST) $(CIPHER_FLAGS) \
 	    --filter '^TidelineTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
+	scripts/build-sqlcipher .build/sqlcipher
+	$(CURRENT_CIPHER) build --build-tests $(CURRENT_CIPHER_FLAGS)
+	$(CURRENT_CIPHER) $(CIPHER_TEST) $(CURRENT_CIPHER_FLAGS) \
+	    $(call only,TidelineTests) --skip '/aFileWithoutAWriteAheadLogIsRejected\('
 
 protocol:
 	@scripts/timed --limit $(PROTOCOL_LIMIT) \

@@ -1,7 +1,6 @@
 // Reads and observations during writes, pulls and pushes: no state is ever mixed.
 
 import Foundation
-import Synchronization
 import Testing
 import Tideline
 import TidelineCore
@@ -46,15 +45,6 @@ import TidelineTestSupport
         }
     }
 
-    /// A flag that ends the writers.
-    private final class Stop: Sendable {
-        private let state = Mutex(false)
-
-        var isSet: Bool { state.withLock { $0 } }
-
-        func set() { state.withLock { $0 = true } }
-    }
-
     private struct Mixed: Error { var what: String }
 
     private static func check(_ state: State) throws {
@@ -69,13 +59,15 @@ import TidelineTestSupport
             let there = try await device(server, try SQLiteStore(path: path + "-other"))
             try await prepare(here, there)
             let context = here.context
-            let stop = Stop()
+            // They are cancelled at the end, because the last push may have thousands of operations.
+            let syncing = [
+                Task { try await Self.change(there) }, Task { try await Self.sync(here) },
+            ]
+            defer { for task in syncing { task.cancel() } }
             try await withThrowingTaskGroup { group in
                 for writer in 0..<2 {
                     group.addTask { try await Self.move(context, seed: UInt64(writer)) }
                 }
-                group.addTask { try await Self.change(there, until: stop) }
-                group.addTask { try await Self.sync(here, until: stop) }
                 let observers = (0..<2).map { _ in
                     Task {
                         for try await state in context.observe(State.init) {
@@ -88,9 +80,10 @@ import TidelineTestSupport
                     for _ in 0..<Self.rounds { try Self.check(try await context.read(State.init)) }
                 }
                 for observer in observers { try await observer.value }
-                stop.set()
                 try await group.waitForAll()
             }
+            for task in syncing { task.cancel() }
+            for task in syncing { try await task.value }
             let last = try await context.read(State.init)
             #expect(last.fault == nil)
             #expect(last.moves == Self.rounds)
@@ -138,25 +131,34 @@ import TidelineTestSupport
         }
     }
 
-    /// Changes two rows in one transaction on another device, and pushes it.
-    private static func change(_ device: Device, until stop: Stop) async throws {
+    /// Changes two rows in one transaction on another device, and pushes it, until it is cancelled.
+    private static func change(_ device: Device) async throws {
         var number = 0
-        while !stop.isSet {
+        while !Task.isCancelled {
             number += 1
             let text = "\(number)"
-            try await device.context.transaction { transaction in
-                let todos = try transaction.table(Todo.self)
-                for id in ["s0", "s1"] { try todos.update(id: id) { $0.text = text } }
+            do {
+                try await device.context.transaction { transaction in
+                    let todos = try transaction.table(Todo.self)
+                    for id in ["s0", "s1"] { try todos.update(id: id) { $0.text = text } }
+                }
+                try await device.context.push()
+            } catch {
+                if !Task.isCancelled { throw error }
             }
-            try await device.context.push()
         }
     }
 
-    private static func sync(_ device: Device, until stop: Stop) async throws {
+    /// Pushes and pulls until it is cancelled.
+    private static func sync(_ device: Device) async throws {
         let todos = try device.todos()
-        while !stop.isSet {
-            try await device.context.push()
-            try await todos.pull(queryID: "all")
+        while !Task.isCancelled {
+            do {
+                try await device.context.push()
+                try await todos.pull(queryID: "all")
+            } catch {
+                if !Task.isCancelled { throw error }
+            }
         }
     }
 }

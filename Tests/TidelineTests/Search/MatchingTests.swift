@@ -285,7 +285,7 @@ import TidelineTestSupport
         try await withTemporaryFile { path in
             let device = try await Device(
                 transport,
-                store: SQLiteStore(path: path),
+                store: SearchScene.store(path),
                 tables: [Todo.self, Ticket.self]
             )
             let todos = try device.todos()

@@ -87,7 +87,7 @@ import TidelineTestSupport
     @Test("rows for records are those of the search")
     func recordRows() async throws {
         try await withTemporaryFile { path in
-            let store = try SQLiteStore(path: path)
+            let store = try SearchScene.store(path)
             let device = try await Device(transport, store: store, tables: [Call.self])
             try await device.client.syncTable(Call.self).insert(Self.sample)
             let query = try Query<Call>(where: { $0.matching("boiler") }).table
@@ -143,7 +143,7 @@ import TidelineTestSupport
     func nestedOrder() async throws {
         try await withTemporaryFile { path in
             let order = TextOrder.localized(Locale(identifier: "de_DE"))
-            for store in [MemoryStore(), try SQLiteStore(path: path)] as [any LocalStore] {
+            for store in [MemoryStore(), try SearchScene.store(path)] as [any LocalStore] {
                 let device = try await Device(transport, store: store, tables: [Call.self])
                 let calls = try device.client.syncTable(Call.self)
                 try await calls.insert(Self.sample)

@@ -18,7 +18,7 @@ import TidelineTestSupport
 
     /// The ids of the rows in the file that have a word.
     private func expected(_ word: String, _ path: String) throws -> [String] {
-        let statement = try Database(path: path, mode: .readOnly).prepare(
+        let statement = try SearchScene.database(path).prepare(
             "SELECT id FROM Ticket WHERE ' ' || title || ' ' || ifnull(notes, '') || ' ' LIKE '% \(word) %' ORDER BY id"
         )
         var ids: [String] = []
@@ -55,7 +55,7 @@ import TidelineTestSupport
 
     /// Writes to the table like a program that knows nothing of the search index.
     private static func write(_ path: String, _ random: inout SeededGenerator) throws {
-        let other = try Database(path: path)
+        let other = try SearchScene.database(path)
         try other.execute(
             "PRAGMA recursive_triggers = \(Bool.random(using: &random) ? "ON" : "OFF")"
         )
@@ -82,7 +82,7 @@ import TidelineTestSupport
     func onlyPlainTables() async throws {
         try await withTemporaryFile { path in
             _ = try await SearchScene.device(path)
-            let database = try Database(path: path)
+            let database = try SearchScene.database(path)
             let statement = try database.prepare(
                 "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
             )
@@ -143,7 +143,7 @@ import TidelineTestSupport
     func definitions() async throws {
         try await withTemporaryFile { path in
             func objects() throws -> Int64? {
-                try Database(path: path).integer(
+                try SearchScene.database(path).integer(
                     "SELECT count(*) FROM sqlite_master WHERE name LIKE 'tideline.%'"
                 )
             }
@@ -195,7 +195,8 @@ import TidelineTestSupport
             let tickets = try SearchScene.tickets(device)
             #expect(try await tickets.count(where: { $0.matching("oak") }) == 1)
             #expect(try await SearchScene.ids("12", device) == [])
-            try Database(path: path).execute("UPDATE Ticket SET title = x'00ff41', notes = 7.5")
+            try SearchScene.database(path)
+                .execute("UPDATE Ticket SET title = x'00ff41', notes = 7.5")
             #expect(try await SearchScene.ids("oak", device) == [])
             try await device.seed([["id": "a", "title": "elm"]], "Ticket")
             #expect(try await SearchScene.ids("elm", device) == ["a"])
@@ -213,9 +214,9 @@ import TidelineTestSupport
             for (number, damage) in ["zeroblob(3) WHERE id > 10", "x'ffffffffffffffffffff'"]
                 .enumerated()
             {
-                try Database(path: path).execute(pages + damage)
+                try SearchScene.database(path).execute(pages + damage)
                 #expect(try await SearchScene.ids("lamp", device).count == 50 + number)
-                try Database(path: path).execute(pages + damage)
+                try SearchScene.database(path).execute(pages + damage)
                 try await tickets.insert(Ticket(id: "new\(number)", title: "lamp"))
                 #expect(try await SearchScene.ids("lamp", device).count == 51 + number)
             }
@@ -232,7 +233,7 @@ import TidelineTestSupport
             let device = try await SearchScene.device(path)
             let tickets = try SearchScene.tickets(device)
             try await tickets.insert((0..<50).map { Ticket(id: "t\($0)", title: "lamp \($0)") })
-            try Database(path: path).execute(
+            try SearchScene.database(path).execute(
                 "UPDATE \"tideline.Ticket.search_data\" SET block = x'ffffffffffffffffffff'"
             )
             let isStored =
@@ -279,7 +280,7 @@ import TidelineTestSupport
     }
 
     private func isInIndex(_ path: String) throws -> Bool {
-        let database = try Database(path: path)
+        let database = try SearchScene.database(path)
         try database.execute(
             "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, 'tideline.Ticket.search', 'row')"
         )

@@ -25,8 +25,27 @@ enum SearchScene {
         _ transport: any Transport = ScriptedTransport(),
         _ table: any SyncRecord.Type = Ticket.self
     ) async throws -> Device {
-        try await Device(transport, store: SQLiteStore(path: path), tables: [table])
+        try await Device(transport, store: store(path), tables: [table])
     }
+
+    #if SQLCipher
+    private static let keyBytes = (0..<32).map { UInt8($0 &* 5) }
+
+    /// Opens an encrypted store.
+    static func store(_ path: String) throws -> SQLiteStore {
+        try SQLiteStore(path: path, key: .bytes(keyBytes))
+    }
+
+    /// Opens a connection to the file of a store.
+    static func database(_ path: String) throws -> Database {
+        try Database(path: path, key: DatabaseKey(bytes: keyBytes))
+    }
+    #else
+    static func store(_ path: String) throws -> SQLiteStore { try SQLiteStore(path: path) }
+
+    /// Opens a connection to the file of a store.
+    static func database(_ path: String) throws -> Database { try Database(path: path) }
+    #endif
 
     static func tickets(_ device: Device) throws -> SyncTable<Ticket> {
         try device.client.syncTable(Ticket.self)
@@ -42,7 +61,7 @@ enum SearchScene {
 
     /// Checks that the index has exactly the words of the rows, by SQLite's own check.
     static func checkIndex(_ path: String, _ table: String = "Ticket") throws {
-        let database = try Database(path: path)
+        let database = try database(path)
         let index = Identifier("tideline.\(table).search").quoted
         #expect(try database.integer("SELECT count(*) FROM \"tideline.\(table).searchlog\"") == 0)
         try database.execute("INSERT INTO \(index) (\(index), rank) VALUES ('integrity-check', 1)")

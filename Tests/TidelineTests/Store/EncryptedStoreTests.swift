@@ -178,6 +178,33 @@ import TidelineTestSupport
         }
     }
 
+    /// The words of an index are encrypted, too, and a change of the key keeps them.
+    ///
+    /// Debian 12's SQLCipher has no FTS5.
+    @Test(.enabled(if: (try? Database(path: ":memory:").hasFullTextSearch) == true))
+    func aSearchIndexIsEncrypted() async throws {
+        try await withTemporaryFile { path in
+            let keys = try Self.keys()
+            func device(_ key: SQLiteStore.Key) async throws -> Device {
+                let store = try SQLiteStore(path: path, key: key)
+                return try await Device(ScriptedTransport(), store: store, tables: [Ticket.self])
+            }
+            let first = try await device(keys[0])
+            try await SearchScene.tickets(first).insert(Ticket(id: "a", title: Self.secret))
+            #expect(try await SearchScene.ids("need*", first) == ["a"])
+            try await (first.store as? SQLiteStore)?.close()
+            #expect(try !Self.bytes(path).contains(Data("needle".utf8)))
+
+            try SQLiteStore.changeKey(path: path, from: keys[0], to: keys[1])
+            let second = try await device(keys[1])
+            #expect(try await SearchScene.ids("need*", second) == ["a"])
+            try await SearchScene.tickets(second).insert(Ticket(id: "b", title: "a needle case"))
+            #expect(try await SearchScene.ids("need*", second) == ["a", "b"])
+            try await (second.store as? SQLiteStore)?.close()
+            #expect(try !Self.bytes(path).contains(Data("needle".utf8)))
+        }
+    }
+
     @Test func twoStoresShareOneFile() async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
