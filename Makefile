@@ -34,8 +34,8 @@ INTEGRATION := IntegrationTests
 # They measure time. Their tests run one after the other, because other tests would take their time.
 DEADLINES := TidelineDeadlineTests ServerDeadlineTests
 
-# The tests of `make cipher`: the suites of stores, tables and queues, without the tests that need our server, a search
-# index, SQLite's JSON functions or a newer ALTER TABLE.
+# The tests of `make cipher` on Debian 12's SQLCipher: the suites of stores, tables and queues, without the tests that
+# need our server, a search index, SQLite's JSON functions or a newer ALTER TABLE.
 CIPHER_SUITES := Account|Attempt|BulkChange|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|$\
     ContextObserve|CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|$\
     LiveList|LiveQuery|LiveValue|Localized|LocalizedIndex|LockWait|NarrowRead|Observe|ObserveReach|ODataQuery|$\
@@ -129,22 +129,24 @@ nightly:
 	    'failover' '$(MAKE) failover' \
 	    'chaos' '$(MAKE) chaos'
 
-# Twice: with Debian's SQLCipher, the oldest that a store works with, and with a current one, which has full-text search.
-# In folders of their own, because the trait changes every module. Only the part of the package that a Mac can build.
-CIPHER := TIDELINE_ONLY_CLIENT=1 swift
-CIPHER_FLAGS := --traits SQLCipher --scratch-path .build/cipher
-CURRENT_CIPHER := PKG_CONFIG_PATH=$(CURDIR)/.build/sqlcipher/lib/pkgconfig $(CIPHER)
-CURRENT_CIPHER_FLAGS := --traits SQLCipher --scratch-path .build/current-cipher
-CIPHER_TEST := test --skip-build --disable-xctest --quiet
+# Tests Debian 12's SQLCipher, the oldest that a store works with, and a current one, which has full-text search. Each
+# has its own folder, because the trait changes every module. Builds only the part of the package that a Mac can build.
+SQLCIPHER_VERSION := 4.6.1
+SQLCIPHER := $(CURDIR)/.build/sqlcipher-$(SQLCIPHER_VERSION)
+WITH_SQLCIPHER := PKG_CONFIG_PATH="$(SQLCIPHER)/lib/pkgconfig:$$PKG_CONFIG_PATH"
+OLD_CIPHER := --traits SQLCipher --scratch-path .build/cipher
+CURRENT_CIPHER := --traits SQLCipher --scratch-path .build/current-cipher
 
+cipher: export TIDELINE_ONLY_CLIENT = 1
 cipher:
 	@scripts/bootstrap cipher
-	$(CIPHER) build --build-tests $(CIPHER_FLAGS)
-	$(CIPHER) $(CIPHER_TEST) $(CIPHER_FLAGS) \
+	swift build --build-tests $(OLD_CIPHER)
+	$(TEST) $(OLD_CIPHER) \
 	    --filter '^TidelineTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
-	scripts/build-sqlcipher .build/sqlcipher
-	$(CURRENT_CIPHER) build --build-tests $(CURRENT_CIPHER_FLAGS)
-	$(CURRENT_CIPHER) $(CIPHER_TEST) $(CURRENT_CIPHER_FLAGS) \
+	scripts/build-sqlcipher $(SQLCIPHER_VERSION) '$(SQLCIPHER)'
+	$(WITH_SQLCIPHER) swift build --build-tests $(CURRENT_CIPHER)
+	@# It keeps a database without a name in memory, where no write-ahead log is needed.
+	$(WITH_SQLCIPHER) $(TEST) $(CURRENT_CIPHER) \
 	    $(call only,TidelineTests) --skip '/aFileWithoutAWriteAheadLogIsRejected\('
 
 protocol:

@@ -7,7 +7,11 @@
 
 // The functions for keys are declared where this is defined.
 #define SQLITE_HAS_CODEC 1
+#if __has_include(<sqlcipher/sqlite3.h>)
 #include <sqlcipher/sqlite3.h>
+#else
+#include <sqlite3.h>  // Homebrew's pkg-config names the folder of the header.
+#endif
 #include <stdlib.h>
 #include <string.h>
 

@@ -77,7 +77,7 @@ package final class Database: @unchecked Sendable {
         }
         // This precedes the first write, because the setting is stored in the first page.
         if isIncremental { try execute("PRAGMA auto_vacuum = INCREMENTAL") }
-        try execute("SELECT count(*) FROM sqlite_master")
+        try readFirstPage(key)
         if mode == .readWrite || mode == .writer {
             let journal = try turnIntoWAL(busyMilliseconds)
             guard journal == "wal" || journal == "memory" else {
@@ -103,6 +103,21 @@ package final class Database: @unchecked Sendable {
             },
             Unmanaged.passUnretained(deadline).toOpaque()
         )
+    }
+
+    /// Reads the first page, which fails if the file is not a database or the key is wrong.
+    ///
+    /// SQLCipher 4 reads a file of SQLCipher 3 only with that version's settings.
+    private func readFirstPage(_ key: DatabaseKey?) throws {
+        let read = "SELECT count(*) FROM sqlite_master"
+        do {
+            try execute(read)
+        } catch let error as SQLiteError where error.isNotADatabase {
+            guard let key else { throw error }
+            try key.apply(to: handle)
+            try execute("PRAGMA cipher_compatibility = 3")
+            try execute(read)
+        }
     }
 
     deinit { close() }

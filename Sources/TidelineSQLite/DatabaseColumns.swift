@@ -30,7 +30,7 @@ extension Database {
     /// Returns a number that changes with each change of a table or an index in the file.
     package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
 
-    /// Whether this SQLite supports JSON; Debian's SQLCipher does not.
+    /// Whether this SQLite supports JSON; Debian 12's SQLCipher does not.
     package var readsJSON: Bool { (try? integer("SELECT json_valid('1')")) == 1 }
 
     /// Whether this SQLite has `ON CONFLICT DO UPDATE` (3.24).
@@ -42,7 +42,7 @@ extension Database {
     /// Whether the tokenizer of this SQLite folds all accents (3.27) and supports categories of characters (3.25).
     package static let foldsAllAccents = sqlite3_libversion_number() >= 3_027_000
 
-    /// Whether this SQLite has full-text search (FTS5); Debian's SQLCipher does not.
+    /// Whether this SQLite has full-text search (FTS5); Debian 12's SQLCipher does not.
     package var hasFullTextSearch: Bool { (try? prepareOnce("SELECT fts5(?1)")) != nil }
 
     /// Whether this SQLite has window functions (3.25) and JSON (3.38, before as an option).

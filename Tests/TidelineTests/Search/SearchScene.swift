@@ -28,10 +28,11 @@ enum SearchScene {
         try await Device(transport, store: store(path), tables: [table])
     }
 
+    // With the trait, the suites of searches run on encrypted files.
     #if SQLCipher
     private static let keyBytes = (0..<32).map { UInt8($0 &* 5) }
 
-    /// Opens an encrypted store.
+    /// Opens a store; it is encrypted if the package has the trait.
     static func store(_ path: String) throws -> SQLiteStore {
         try SQLiteStore(path: path, key: .bytes(keyBytes))
     }
@@ -41,6 +42,7 @@ enum SearchScene {
         try Database(path: path, key: DatabaseKey(bytes: keyBytes))
     }
     #else
+    /// Opens a store; it is encrypted if the package has the trait.
     static func store(_ path: String) throws -> SQLiteStore { try SQLiteStore(path: path) }
 
     /// Opens a connection to the file of a store.

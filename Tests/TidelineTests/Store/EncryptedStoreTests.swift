@@ -161,7 +161,7 @@ import TidelineTestSupport
         }
     }
 
-    /// Debian's SQLCipher cannot read the JSON of an older file.
+    /// Debian 12's SQLCipher cannot read the JSON of an older file.
     @Test func aFileOfAnOlderFormatIsUpgradedOrNotChanged() async throws {
         try await withTemporaryFile { path in
             try FormatOne.make(path)
@@ -205,6 +205,64 @@ import TidelineTestSupport
         }
     }
 
+    /// The store keeps the format of SQLCipher 3, also when it writes; a change of the key upgrades it.
+    @Test(.enabled(if: cipherVersion >= 4), arguments: [0, 1])
+    func aStoreOfSQLCipher3IsOpenedAndUpgraded(number: Int) async throws {
+        try await withTemporaryFile { path in
+            let keys = try Self.keys()
+            let (key, fileKey) = (keys[number], Self.fileKeys[number])
+            try await Self.filled(try SQLiteStore(path: path))
+            try Self.encryptAsSQLCipher3(path, fileKey)
+            #expect(await code { _ = try SQLiteStore(path: path, key: keys[2]) } == .wrongKey)
+            #expect(try await Self.contents(try SQLiteStore(path: path, key: key)) == Self.expected)
+
+            let device = try await Device(
+                ScriptedTransport(),
+                store: SQLiteStore(path: path, key: key)
+            )
+            try await device.todos().insert(Todo(id: "c", text: "more"))
+            try await (device.store as? SQLiteStore)?.close()
+            #expect(try Database(path: path, key: fileKey).integer("PRAGMA page_size") == 1024)
+            #expect(try !Self.bytes(path).contains(Data(Self.secret.utf8)))
+
+            try SQLiteStore.changeKey(path: path, from: key, to: key)
+            #expect(try Database(path: path, key: fileKey).integer("PRAGMA page_size") == 4096)
+            let all = try await Self.contents(try SQLiteStore(path: path, key: key))
+            #expect(Set(all) == Set(Self.expected + ["c more", "insert c"]))
+        }
+    }
+
+    private static let cipherVersion: Int = {
+        let version = try? Database(path: ":memory:").text("PRAGMA cipher_version")
+        return version?.split(separator: ".").first.flatMap { Int($0) } ?? 0
+    }()
+
+    /// The first of `keys()` for connections of the tests.
+    private static let fileKeys = [
+        DatabaseKey(bytes: (0..<32).map { UInt8($0 &* 7) }),
+        DatabaseKey(passphrase: "it's a pass'phrase"),
+    ]
+
+    /// Encrypts a plain store in the format of SQLCipher 3.
+    private static func encryptAsSQLCipher3(_ path: String, _ key: DatabaseKey) throws {
+        let old = path + "-3"
+        let database = try Database(path: path)
+        let version = try database.integer("PRAGMA user_version") ?? 0
+        let application = try database.integer("PRAGMA application_id") ?? 0
+        try database.prepareOnce("ATTACH DATABASE ?1 AS old KEY ?2")
+            .run([.text(old), key.sqlValue])
+        try database.execute("PRAGMA old.cipher_compatibility = 3")
+        try database.execute("SELECT sqlcipher_export('old')")
+        try database.execute("PRAGMA old.user_version = \(version)")
+        try database.execute("PRAGMA old.application_id = \(application)")
+        try database.execute("DETACH DATABASE old")
+        database.close()
+        for suffix in ["", "-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: path + suffix)
+        }
+        try FileManager.default.moveItem(atPath: old, toPath: path)
+    }
+
     @Test func twoStoresShareOneFile() async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
@@ -232,7 +290,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test(.enabled(if: !Database.reportsAllTables, "This SQLCipher is newer than Debian's."))
+    @Test(.enabled(if: !Database.reportsAllTables, "This SQLCipher is newer than Debian 12's."))
     func sqlIsRejectedIfSQLiteDoesNotReportAllTables() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path, key: Self.keys()[0])
