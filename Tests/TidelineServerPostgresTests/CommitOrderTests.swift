@@ -141,6 +141,8 @@ private struct Overlap {
         }
         if let standby { try await onThread { try standby.catchUp(with: cluster) } }
         let lagging = standby.map(lag)
+        // Also if a writer or reader throws, because the next seed uses the same standby.
+        defer { lagging?.cancel() }
         let writing = Writing()
         let readers = try await withThrowingTaskGroup(of: Reader?.self) { group in
             for (number, store) in stores.enumerated() {

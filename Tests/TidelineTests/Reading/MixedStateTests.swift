@@ -59,34 +59,38 @@ import TidelineTestSupport
             let there = try await device(server, try SQLiteStore(path: path + "-other"))
             try await prepare(here, there)
             let context = here.context
-            // They are cancelled at the end, because the last push may have thousands of operations.
-            let syncing = [
-                Task { try await Self.change(there) }, Task { try await Self.sync(here) },
-            ]
-            defer { for task in syncing { task.cancel() } }
-            try await withThrowingTaskGroup { group in
-                for writer in 0..<2 {
-                    group.addTask { try await Self.move(context, seed: UInt64(writer)) }
-                }
-                let observers = (0..<2).map { _ in
-                    Task {
-                        for try await state in context.observe(State.init) {
-                            try Self.check(state)
-                            if state.moves == Self.rounds { break }
-                        }
-                    }
-                }
-                group.addTask {
-                    for _ in 0..<Self.rounds { try Self.check(try await context.read(State.init)) }
-                }
-                for observer in observers { try await observer.value }
-                try await group.waitForAll()
+            try await withThrowingTaskGroup { syncing in
+                syncing.addTask { try await Self.change(there) }
+                syncing.addTask { try await Self.sync(here) }
+                try await Self.moveAndRead(context)
+                // The last push may have thousands of operations.
+                syncing.cancelAll()
+                try await syncing.waitForAll()
             }
-            for task in syncing { task.cancel() }
-            for task in syncing { try await task.value }
             let last = try await context.read(State.init)
             #expect(last.fault == nil)
             #expect(last.moves == Self.rounds)
+        }
+    }
+
+    /// Moves numbers, and checks each state that reads and observations show meanwhile.
+    private static func moveAndRead(_ context: SyncContext) async throws {
+        try await withThrowingTaskGroup { group in
+            for writer in 0..<2 {
+                group.addTask { try await move(context, seed: UInt64(writer)) }
+            }
+            for _ in 0..<2 {
+                group.addTask {
+                    for try await state in context.observe(State.init) {
+                        try check(state)
+                        if state.moves == rounds { break }
+                    }
+                }
+            }
+            group.addTask {
+                for _ in 0..<rounds { try check(try await context.read(State.init)) }
+            }
+            try await group.waitForAll()
         }
     }
 
