@@ -75,9 +75,9 @@ package final class Database: @unchecked Sendable {
             // Temporary files of sorts and rollbacks on disk are not encrypted.
             try execute("PRAGMA temp_store = MEMORY")
         }
+        try readFirstPage(key)
         // This precedes the first write, because the setting is stored in the first page.
         if isIncremental { try execute("PRAGMA auto_vacuum = INCREMENTAL") }
-        try readFirstPage(key)
         if mode == .readWrite || mode == .writer {
             let journal = try turnIntoWAL(busyMilliseconds)
             guard journal == "wal" || journal == "memory" else {
