@@ -75,6 +75,33 @@ import TidelineTestSupport
         }
     }
 
+    /// A portal answers 200 with a page of its own.
+    @Test(
+        "an update of a row that the restore lost stays in the queue while the server answers no list",
+        arguments: [200, 401, 429, 503]
+    )
+    func missingRowWithoutAList(status: Int) async throws {
+        try await withRestorableServer { server in
+            let lists = FailingLists(inner: server)
+            let device = try await Device(lists, conflicts: .serverWins)
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "late", text: "late"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: "all")
+            try await server.restore(backup)
+            try await device.todos().update(id: "late") { $0.rank = 1 }
+            lists.status.withLock { $0 = status }
+            await #expect(throws: PushError.self) { try await device.context.push() }
+            #expect(try await Self.texts(device) == ["late": "late"])
+            #expect(try await device.queue() == ["update late attempted"])
+
+            lists.status.withLock { $0 = nil }
+            try await device.context.push()
+            let there = try await device.client.table(Todo.self).read()
+            #expect(there.map(\.text) == ["late"] && there.first?.rank == 1)
+        }
+    }
+
     @Test(
         "an update of a row that the restore lost becomes an insert even if the device never pulled"
     )
@@ -233,6 +260,26 @@ import TidelineTestSupport
         func send(_ request: TransportRequest) async throws -> TransportResponse {
             guard request.method == "GET" else {
                 return TransportResponse(status: 500, headers: ["Tideline-Schema": "1"])
+            }
+            return try await inner.send(request)
+        }
+
+        func stream(_ request: TransportRequest) async throws -> TransportStream {
+            try await inner.stream(request)
+        }
+    }
+
+    /// A server that answers lists with a status, if one is set.
+    private final class FailingLists: Transport {
+        let inner: any Transport
+        let status = Mutex<Int?>(nil)
+
+        init(inner: any Transport) { self.inner = inner }
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            if request.method == "GET", let status = status.withLock({ $0 }) {
+                let headers: HTTPFields = status == 401 ? ["WWW-Authenticate": "Bearer"] : [:]
+                return TransportResponse(status: status, headers: headers)
             }
             return try await inner.send(request)
         }

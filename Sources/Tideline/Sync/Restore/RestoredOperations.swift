@@ -140,12 +140,35 @@ struct RestoredOperations {
         }
     }
 
-    /// Returns the epoch of the server; nil if it sends none.
+    /// Returns the epoch of the server; nil if it sends none, or if the user may not read the table.
+    ///
+    /// - Throws: If the server does not answer. Without an answer, an operation must not be treated as one on a deleted
+    ///   row: it stays in the queue, and the next push sends it again.
     private func currentEpoch(_ table: String, _ remote: RemoteService) async throws -> String? {
         let text = try TableQuery().wireText(engine.catalog.schema(table), .datasync)
         let url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
         let (response, _) = try await remote.once(.page(url, rows: 1), .datasync)
-        return response.status == 200 ? response.headers["Tideline-Epoch"] : nil
+        if AnswerProof.wantsSignIn(response) {
+            throw SyncError.signInWanted("list of '\(table)'", reason: response.problem)
+        }
+        let isFailure = response.status == 408 || response.status == 429 || response.status >= 500
+        guard !isFailure, AnswerProof.isServers(response) else {
+            throw SyncError.noEpoch(table, status: response.status)
+        }
+        return response.headers["Tideline-Epoch"]
+    }
+}
+
+extension SyncError {
+    fileprivate static func noEpoch(_ table: String, status: Int) -> SyncError {
+        SyncError(
+            .offline,
+            """
+            The server has no row that was updated, and did not answer whether it was restored from a backup: a list \
+            of '\(table)' failed (\(status)). Nothing is lost; push again later.
+            """,
+            statusCode: status
+        )
     }
 }
 
