@@ -145,7 +145,7 @@ cipher:
 	    --filter '^TidelineTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
 	scripts/build-sqlcipher $(SQLCIPHER_VERSION) '$(SQLCIPHER)'
 	$(WITH_SQLCIPHER) swift build --build-tests $(CURRENT_CIPHER)
-	@# It keeps a database without a name in memory, where no write-ahead log is needed.
+	@# The skipped test needs a SQLite that stores a database without a name in a file.
 	$(WITH_SQLCIPHER) $(TEST) $(CURRENT_CIPHER) \
 	    $(call only,TidelineTests) --skip '/aFileWithoutAWriteAheadLogIsRejected\('
 

@@ -141,7 +141,7 @@ private struct Overlap {
         }
         if let standby { try await onThread { try standby.catchUp(with: cluster) } }
         let lagging = standby.map(lag)
-        // Also if a writer or reader throws, because the next seed uses the same standby.
+        // The next seed uses the same standby, even if a writer or a reader throws.
         defer { lagging?.cancel() }
         let writing = Writing()
         let readers = try await withThrowingTaskGroup(of: Reader?.self) { group in
