@@ -91,6 +91,25 @@ import TidelineTestKit
         #expect(transactions.half?.contains("two") == true)
     }
 
+    /// A late copy of a rejected request may insert a row that the user has changed or deleted since.
+    @Test func aLateCopyOfARejectedInsertBreaksNoTransaction() {
+        let transactions = WorldTransactions()
+        transactions.begin("one", rows: ["a", "b"], by: "d0")
+        transactions.rejected("one", of: "a")
+        transactions.rejected("one", of: "b")
+        transactions.changed("a", by: "d1")
+        transactions.shown("one", of: "b", request: 3)
+        transactions.shown("one", of: "a", request: 7)
+        #expect(transactions.half?.contains("one") == true)
+        transactions.changed("a", by: "d0")
+        #expect(transactions.half == nil)
+        transactions.begin("two", rows: ["a", "b"], by: "d0")
+        transactions.begin("three", rows: ["a"], by: "d0")
+        transactions.shown("two", of: "b", request: 8)
+        transactions.shown("two", of: "a", request: 9)
+        #expect(transactions.half?.contains("two") == true)
+    }
+
     /// A row that the restored server lost must stay until its user resolves it or another request changes it.
     @Test func silentlyLostRowsAreDetected() {
         var rows = LostRowCheck()

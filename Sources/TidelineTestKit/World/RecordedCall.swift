@@ -39,6 +39,14 @@ struct RecordedCall: Sendable {
     /// Whether the request changed a row on the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
 
+    /// Whether a fault of the server rejected the request, which may succeed if it is sent again.
+    var isRejectedByFault: Bool {
+        method != "GET" && ([403, 500].contains(status) || code == "noSuchTable")
+    }
+
+    /// The row in the body of the request.
+    var sentItem: Item? { Self.item(body) }
+
     /// The bytes of the version in `If-Match`.
     var askedVersion: [UInt8]? {
         let text = (ifMatch ?? "").filter { $0 != "\"" }

@@ -125,6 +125,7 @@ final class ServerRecorder: Sendable {
         state.withLock { state in
             state.requests += 1
             count(calls, &state)
+            recordRejections(calls)
             for call in calls {
                 let tookEffect = watch(call, author, &state)
                 if tookEffect {
@@ -155,6 +156,16 @@ final class ServerRecorder: Sendable {
             let done = members.count(where: \.isChange)
             if done == members.count { state.groups += 1 }
             if done > 0, done < members.count { state.torn = members[0].target }
+        }
+    }
+
+    /// Records inserts that a fault of the server rejected, alone or with the rest of their atomic group.
+    private func recordRejections(_ calls: [RecordedCall]) {
+        let groups = Set(calls.filter(\.isRejectedByFault).compactMap(\.group))
+        for call in calls where call.method == "POST" {
+            let isInGroup = call.group.map(groups.contains) ?? false
+            guard call.isRejectedByFault || isInGroup, let item = call.sentItem else { continue }
+            if let text = item.text { transactions.rejected(text, of: item.id) }
         }
     }
 

@@ -14,6 +14,16 @@ package final class WorldTransactions: Sendable {
         var isCopied = false
         /// The first request with which each row had the text on the server.
         var shown: [String: Int] = [:]
+        /// The rows whose insert with the text the server rejected.
+        var rejected: Set<String> = []
+        /// The rows that the user changed later.
+        var changed: Set<String> = []
+
+        /// The rows whose text must reach the server in the same request.
+        ///
+        /// An insert has no precondition. If the server rejected it, and the user changed the row since, a late copy
+        /// of the request may still insert the row after the device has sent the rest of the transaction.
+        var checked: Set<String> { rows.subtracting(rejected.intersection(changed)) }
     }
 
     private let entries = Mutex<[String: Entry]>([:])
@@ -21,7 +31,22 @@ package final class WorldTransactions: Sendable {
     package init() {}
 
     package func begin(_ text: String, rows: [String], by device: String) {
+        for id in rows { changed(id, by: device) }
         entries.withLock { $0[text] = Entry(device: device, rows: Set(rows)) }
+    }
+
+    /// Records that the user of a device changes or deletes a row.
+    package func changed(_ id: String, by device: String) {
+        entries.withLock { entries in
+            for (text, entry) in entries where entry.device == device && entry.rows.contains(id) {
+                entries[text]?.changed.insert(id)
+            }
+        }
+    }
+
+    /// Records that the server rejected the insert of a row with a text.
+    package func rejected(_ text: String, of id: String) {
+        entries.withLock { _ = $0[text]?.rejected.insert(id) }
     }
 
     /// Records that the user discarded a change of a row, whose text may now reach the server in another way.
@@ -88,7 +113,8 @@ package final class WorldTransactions: Sendable {
     package var half: String? {
         entries.withLock { entries in
             for (text, entry) in entries.sorted(by: { $0.key < $1.key }) {
-                let shown = entry.shown.filter { entry.rows.contains($0.key) }
+                let checked = entry.checked
+                let shown = entry.shown.filter { checked.contains($0.key) }
                 guard Set(shown.values).count > 1 else { continue }
                 let rows = shown.sorted { $0.value < $1.value }.map(\.key)
                 return "\(entry.device) set the text \(text) of \(rows) in one transaction, "

@@ -265,6 +265,7 @@ final class WorldDevice: Sendable {
         let client = try client()
         let todos = try client.syncTable(WorldItem.self)
         try await noteFlight(of: id, client)
+        transactions.changed(id, by: name)
         let stored = try await client.syncTable(named: WorldItem.tableName).read(id: id)
         if stored == nil { noteVanished(id) }
         let fault = try await WorldRules.attempt(id, exists: stored != nil, in: todos, turn: edits)
