@@ -2,6 +2,7 @@
 //
 // Each method is the asynchronous form of one of RecordReading+Totals, and has the same documentation.
 
+public import Foundation
 import TidelineCore
 
 extension SyncTable {
@@ -72,6 +73,25 @@ extension SyncTable {
 }
 
 extension SyncTable where Record: SyncRecord {
+    /// Returns whether a record matches a predicate.
+    ///
+    /// - Throws: ``SyncError`` as ``exists(_:)``.
+    public func exists(
+        where predicate: Predicate<Record>
+    ) async throws -> Bool {
+        try await exists(Query(where: predicate))
+    }
+
+    /// Returns the first record that matches a predicate, or nil if there is none.
+    ///
+    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    public func first(
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortTerm<Record>] = []
+    ) async throws -> Record? {
+        try await first(Query(where: predicate).sorted(by: order))
+    }
+
     /// Returns the sum of a property over the records of a query; zero without values.
     ///
     /// The store computes it, and the result is the same as if the app added the property of each record, except that
@@ -103,6 +123,16 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> Content.Sum {
         try await sum(path, Query(where: condition))
+    }
+
+    /// Returns the sum of a property over the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:_:)`.
+    public func sum<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) async throws -> Content.Sum {
+        try await sum(path, Query(where: predicate))
     }
 
     /// Returns the sum of a property for each value of another property.
@@ -138,6 +168,18 @@ extension SyncTable where Record: SyncRecord {
         try await sum(path, by: group, Query(where: condition))
     }
 
+    /// Returns the sum of a property over the records that match a predicate, for each value of another
+    /// property.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:by:_:)`.
+    public func sum<Content: SummableContent, Key: Hashable & Decodable>(
+        _ path: KeyPath<Record, Content>,
+        by group: KeyPath<Record, Key>,
+        where predicate: Predicate<Record>
+    ) async throws -> [Key: Content.Sum] {
+        try await sum(path, by: group, Query(where: predicate))
+    }
+
     /// Returns the average of a property over the records of a query; nil without values.
     ///
     /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
@@ -160,6 +202,16 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> Content.Average? {
         try await average(path, Query(where: condition))
+    }
+
+    /// Returns the average of a property over the records that match a predicate; nil without values.
+    ///
+    /// - Throws: ``SyncError`` as `average(_:_:)`.
+    public func average<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) async throws -> Content.Average? {
+        try await average(path, Query(where: predicate))
     }
 
     /// Returns the number of records for each value of a property.
@@ -190,6 +242,16 @@ extension SyncTable where Record: SyncRecord {
         try await count(by: group, Query(where: condition))
     }
 
+    /// Returns the number of records that match a predicate, for each value of a property.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    public func count<Key: Hashable & Decodable>(
+        by group: KeyPath<Record, Key>,
+        where predicate: Predicate<Record>
+    ) async throws -> [Key: Int] {
+        try await count(by: group, Query(where: predicate))
+    }
+
     /// Returns the different values of a property, in ascending order, nil first.
     ///
     /// Texts are compared by Unicode scalars.
@@ -213,6 +275,16 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> [Content] {
         try await distinct(path, Query(where: condition))
+    }
+
+    /// Returns the different values of a property in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    public func distinct<Content: Decodable>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) async throws -> [Content] {
+        try await distinct(path, Query(where: predicate))
     }
 
     /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
@@ -247,6 +319,17 @@ extension SyncTable where Record: SyncRecord {
         try await min(path, Query(where: condition))
     }
 
+    /// Returns the smallest value of a property in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    @_disfavoredOverload
+    public func min<Content>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) async throws -> Content? {
+        try await min(path, Query(where: predicate))
+    }
+
     /// Returns the smallest value of a property that is not nil in the records that match a closure.
     ///
     /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
@@ -255,6 +338,16 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> Content? {
         try await min(path, Query(where: condition))
+    }
+
+    /// Returns the smallest value of a property that is not nil in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    public func min<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where predicate: Predicate<Record>
+    ) async throws -> Content? {
+        try await min(path, Query(where: predicate))
     }
 
     /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
@@ -289,6 +382,17 @@ extension SyncTable where Record: SyncRecord {
         try await max(path, Query(where: condition))
     }
 
+    /// Returns the largest value of a property in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    @_disfavoredOverload
+    public func max<Content>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) async throws -> Content? {
+        try await max(path, Query(where: predicate))
+    }
+
     /// Returns the largest value of a property that is not nil in the records that match a closure.
     ///
     /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
@@ -297,6 +401,16 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> Content? {
         try await max(path, Query(where: condition))
+    }
+
+    /// Returns the largest value of a property that is not nil in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    public func max<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where predicate: Predicate<Record>
+    ) async throws -> Content? {
+        try await max(path, Query(where: predicate))
     }
 
     private func extreme(

@@ -1,5 +1,6 @@
 // SyncTable: a table on the device. Reads and changes work without a network.
 
+public import Foundation
 import TidelineCore
 
 /// A synchronized table on the device.
@@ -286,7 +287,7 @@ extension SyncTable {
     /// ```
     ///
     /// A change after which the result is the same emits no value. A row that does not decode is skipped. The iteration
-    /// throws as ``search(_:where:limit:)``.
+    /// throws as a search.
     public func observeSearch(
         _ text: String,
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
@@ -325,5 +326,30 @@ extension SyncTable {
             guard let record = try hand([found.row], onDecodingFailure).first else { return nil }
             return SearchHit(record, found) { try coder.column(for: $0) }
         }
+    }
+}
+
+extension SyncTable where Record: SyncRecord {
+    /// Returns the records that have all words of a text and match a predicate, the best matches first.
+    ///
+    /// - Throws: ``SyncError`` as for a search with a closure.
+    public func search(
+        _ text: String,
+        where predicate: Predicate<Record>,
+        limit: Int = 50
+    ) async throws -> [SearchHit<Record>] {
+        try await found(try searchQuery(text, Query(where: predicate), limit))
+    }
+
+    /// Emits the records that have all words of a text and match a predicate, now and after every change of the table.
+    ///
+    /// The iteration throws as a search with a predicate.
+    public func observeSearch(
+        _ text: String,
+        where predicate: Predicate<Record>,
+        limit: Int = 50
+    ) -> some AsyncSequence<[SearchHit<Record>], any Error> & Sendable {
+        let query = Result { try searchQuery(text, Query(where: predicate), limit) }
+        return QueryObservation(engine: engine).observe { ObservedHits(self, try query.get()) }
     }
 }

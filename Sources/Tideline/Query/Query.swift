@@ -151,10 +151,20 @@ extension Query {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`, and the errors of the closure.
     public func filter(_ condition: (Columns<Record>) throws -> Condition) throws -> Query {
+        adding(try Filter(for: Record.self, where: condition))
+    }
+
+    /// Returns the query of those of its records that also match a predicate.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`.
+    public func filter(_ predicate: Predicate<Record>) throws -> Query where Record: SyncRecord {
+        adding(try Filter(predicate))
+    }
+
+    private func adding(_ filter: Filter) -> Query {
         var copy = self
-        let added = try Filter(for: Record.self, where: condition).expression
         let known = table.filter?.expression ?? .constant(true)
-        copy.table.filter = Filter(.and(known, added)).unlessTrivial
+        copy.table.filter = Filter(.and(known, filter.expression)).unlessTrivial
         return copy
     }
 

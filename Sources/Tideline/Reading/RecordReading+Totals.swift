@@ -1,5 +1,6 @@
 // RecordReading+Totals: sums, averages, minimums, maximums and groups of the records of a reader or a transaction.
 
+public import Foundation
 import TidelineCore
 
 extension RecordReading {
@@ -40,6 +41,23 @@ extension RecordReading {
 }
 
 extension RecordReading where Record: SyncRecord {
+    /// Returns whether a record matches a predicate.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
+    public func exists(where predicate: Predicate<Record>) throws -> Bool {
+        try exists(Query(where: predicate))
+    }
+
+    /// Returns the first record that matches a predicate, or nil if there is none.
+    ///
+    /// - Throws: ``SyncError`` as for reading these records.
+    public func first(
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortTerm<Record>] = []
+    ) throws -> Record? {
+        try first(Query(where: predicate).sorted(by: order))
+    }
+
     /// Returns the sum of a property over the records of a query; zero without values.
     ///
     /// The store computes it, and the result is the same as if the app added the property of each record, except that
@@ -71,6 +89,16 @@ extension RecordReading where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) throws -> Content.Sum {
         try sum(path, Query(where: condition))
+    }
+
+    /// Returns the sum of a property over the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:_:)`.
+    public func sum<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) throws -> Content.Sum {
+        try sum(path, Query(where: predicate))
     }
 
     /// Returns the sum of a property for each value of another property.
@@ -106,6 +134,18 @@ extension RecordReading where Record: SyncRecord {
         try sum(path, by: group, Query(where: condition))
     }
 
+    /// Returns the sum of a property over the records that match a predicate, for each value of another
+    /// property.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:by:_:)`.
+    public func sum<Content: SummableContent, Key: Hashable & Decodable>(
+        _ path: KeyPath<Record, Content>,
+        by group: KeyPath<Record, Key>,
+        where predicate: Predicate<Record>
+    ) throws -> [Key: Content.Sum] {
+        try sum(path, by: group, Query(where: predicate))
+    }
+
     /// Returns the average of a property over the records of a query; nil without values.
     ///
     /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
@@ -128,6 +168,16 @@ extension RecordReading where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) throws -> Content.Average? {
         try average(path, Query(where: condition))
+    }
+
+    /// Returns the average of a property over the records that match a predicate; nil without values.
+    ///
+    /// - Throws: ``SyncError`` as `average(_:_:)`.
+    public func average<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) throws -> Content.Average? {
+        try average(path, Query(where: predicate))
     }
 
     /// Returns the number of records for each value of a property.
@@ -157,6 +207,16 @@ extension RecordReading where Record: SyncRecord {
         try count(by: group, Query(where: condition))
     }
 
+    /// Returns the number of records that match a predicate, for each value of a property.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    public func count<Key: Hashable & Decodable>(
+        by group: KeyPath<Record, Key>,
+        where predicate: Predicate<Record>
+    ) throws -> [Key: Int] {
+        try count(by: group, Query(where: predicate))
+    }
+
     /// Returns the different values of a property, in ascending order, nil first.
     ///
     /// Texts are compared by Unicode scalars.
@@ -180,6 +240,16 @@ extension RecordReading where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) throws -> [Content] {
         try distinct(path, Query(where: condition))
+    }
+
+    /// Returns the different values of a property in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    public func distinct<Content: Decodable>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) throws -> [Content] {
+        try distinct(path, Query(where: predicate))
     }
 
     /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
@@ -215,6 +285,17 @@ extension RecordReading where Record: SyncRecord {
         try min(path, Query(where: condition))
     }
 
+    /// Returns the smallest value of a property in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    @_disfavoredOverload
+    public func min<Content>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) throws -> Content? {
+        try min(path, Query(where: predicate))
+    }
+
     /// Returns the smallest value of a property that is not nil in the records that match a closure.
     ///
     /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
@@ -223,6 +304,16 @@ extension RecordReading where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) throws -> Content? {
         try min(path, Query(where: condition))
+    }
+
+    /// Returns the smallest value of a property that is not nil in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    public func min<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where predicate: Predicate<Record>
+    ) throws -> Content? {
+        try min(path, Query(where: predicate))
     }
 
     /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
@@ -257,6 +348,17 @@ extension RecordReading where Record: SyncRecord {
         try max(path, Query(where: condition))
     }
 
+    /// Returns the largest value of a property in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    @_disfavoredOverload
+    public func max<Content>(
+        _ path: KeyPath<Record, Content>,
+        where predicate: Predicate<Record>
+    ) throws -> Content? {
+        try max(path, Query(where: predicate))
+    }
+
     /// Returns the largest value of a property that is not nil in the records that match a closure.
     ///
     /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
@@ -265,6 +367,16 @@ extension RecordReading where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) throws -> Content? {
         try max(path, Query(where: condition))
+    }
+
+    /// Returns the largest value of a property that is not nil in the records that match a predicate.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    public func max<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where predicate: Predicate<Record>
+    ) throws -> Content? {
+        try max(path, Query(where: predicate))
     }
 
     private func extreme(

@@ -1,5 +1,6 @@
 // SyncTable+Many: changes of many records of a table in one transaction.
 
+public import Foundation
 import TidelineCore
 
 extension SyncTable {
@@ -122,5 +123,30 @@ extension SyncTable {
         return try await engine.transactions.run(of: { transaction in
             try body(TransactionTable(transaction: transaction, coder: coder))
         })
+    }
+}
+
+extension SyncTable where Record: SyncRecord {
+    /// Changes the records that match a predicate and queues their updates: all of them or none.
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` as `update(_:_:)`.
+    @discardableResult
+    public func update(
+        where predicate: Predicate<Record>,
+        _ change: @escaping @Sendable (inout Record) throws -> Void
+    ) async throws -> Int {
+        try await update(Query(where: predicate), change)
+    }
+
+    /// Removes the records that match a predicate and queues their deletes: all of them or none.
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` as for a query.
+    @discardableResult
+    public func delete(
+        where predicate: Predicate<Record>
+    ) async throws -> Int {
+        try await delete(Query(where: predicate))
     }
 }

@@ -1,5 +1,6 @@
 // TransactionTable: the methods of a table inside a transaction. All of them are synchronous.
 
+public import Foundation
 import TidelineCore
 
 /// A table inside ``SyncContext/transaction(_:)``, with synchronous versions of the methods of ``SyncTable``.
@@ -319,5 +320,26 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     private func projection(of row: Row) -> Projection? {
         transaction.engine.projected.projection(of: row, coder, transaction.engine.catalog)
+    }
+}
+
+extension TransactionTable where Record: SyncRecord {
+    /// Changes the records that match a predicate, as ``update(_:_:)``.
+    ///
+    /// - Throws: As ``update(_:_:)``. Errors of the closure are rethrown.
+    @discardableResult
+    public func update(
+        where predicate: Predicate<Record>,
+        _ change: (inout Record) throws -> Void
+    ) throws -> Int {
+        try update(Query(where: predicate), change)
+    }
+
+    /// Removes the records that match a predicate, as ``delete(_:)-(Query<Record>)``.
+    ///
+    /// - Throws: As ``delete(_:)-(Query<Record>)``.
+    @discardableResult
+    public func delete(where predicate: Predicate<Record>) throws -> Int {
+        try delete(Query(where: predicate))
     }
 }

@@ -126,6 +126,49 @@ private struct OldJob: SyncRecord {
         }
     }
 
+    @Test("each verb takes a predicate, too, on tables, in readers and in transactions")
+    func predicates() async throws {
+        try await withDevice(.file) { device, jobs in
+            try await jobs.insert([
+                Job(id: "a", title: "oil", minutes: 10, price: 1.5),
+                Job(id: "b", title: "oil", minutes: 20, small: 3, price: 2.25),
+                Job(id: "c", title: "gas", minutes: 30, distance: 2, price: 3),
+            ])
+            let long = #Predicate<Job> { $0.minutes > 10 }
+            #expect(try await jobs.exists(where: #Predicate { $0.minutes == 30 }))
+            #expect(try await !jobs.exists(where: #Predicate { $0.minutes == 31 }))
+            #expect(try await jobs.first(where: long, sortedBy: [.descending(\.id)])?.id == "c")
+            #expect(try await jobs.sum(\.minutes, where: long) == 50)
+            #expect(
+                try await jobs.sum(\.minutes, by: \.title, where: long) == ["oil": 20, "gas": 30]
+            )
+            #expect(try await jobs.average(\.minutes, where: long) == 25)
+            #expect(try await jobs.min(\.minutes, where: long) == 20)
+            #expect(try await jobs.min(\.small, where: long) == 3)
+            #expect(try await jobs.max(\.price, where: long) == 3)
+            #expect(try await jobs.max(\.distance, where: long) == 2)
+            #expect(try await jobs.count(by: \.title, where: long) == ["oil": 1, "gas": 1])
+            #expect(try await jobs.distinct(\.title, where: long) == ["gas", "oil"])
+            let longOil = try Query<Job>(where: { $0.title == "oil" }).filter(long)
+            #expect(try await jobs.read(longOil).items.map(\.id) == ["b"])
+            try await device.context.read { reader in
+                let jobs = try reader.table(Job.self)
+                #expect(try jobs.exists(where: long))
+                #expect(try jobs.first(where: #Predicate { $0.title == "gas" })?.id == "c")
+                #expect(try jobs.sum(\.price, where: long) == 5.25)
+            }
+            let changed = try await device.context.transaction { transaction in
+                let jobs = try transaction.table(Job.self)
+                let updated = try jobs.update(where: long) { $0.title = "new" }
+                return try [updated, jobs.delete(where: #Predicate { $0.minutes == 10 })]
+            }
+            #expect(changed == [2, 1])
+            #expect(try await jobs.update(where: long) { $0.minutes += 1 } == 2)
+            #expect(try await jobs.delete(where: #Predicate { $0.minutes == 31 }) == 1)
+            #expect(try await jobs.read().map(\.minutes) == [21])
+        }
+    }
+
     @Test("a row without a value counts with the property's default", arguments: StoreKind.allCases)
     func absentValues(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
