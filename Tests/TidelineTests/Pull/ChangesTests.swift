@@ -31,7 +31,8 @@ import TidelineTestSupport
         try await device.todos().read(sortedBy: [.ascending(\.id)]).map(\.id)
     }
 
-    @Test func linksAreFollowedAndStored() async throws {
+    @Test("Next links and delta links are followed and stored")
+    func linksAreFollowedAndStored() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 9), serverRow("b", 1)], next: "$deltatoken=l1"),
@@ -58,8 +59,8 @@ import TidelineTestSupport
         )
     }
 
-    /// A pull without news is one request and no write.
-    @Test func anUnchangedPullWritesNothing() async throws {
+    @Test("A pull without changes writes nothing to the store")
+    func anUnchangedPullWritesNothing() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: SQLiteStore(path: path))
             transport.add(
@@ -75,7 +76,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anInterruptedPullContinuesAfterItsLastPage() async throws {
+    @Test("An interrupted pull resumes after its last page when the app restarts")
+    func anInterruptedPullContinuesAfterItsLastPage() async throws {
         try await withTemporaryFile { path in
             transport.add(
                 Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
@@ -91,8 +93,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An expired link: the query is read from the start, rows that are gone leave the device, and the queue stays.
-    @Test func anExpiredLinkStartsOver() async throws {
+    @Test("An expired delta link restarts the pull and removes rows that are gone")
+    func anExpiredLinkStartsOver() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes(
@@ -119,8 +121,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == ["c", "d"])
     }
 
-    /// A read that restarts does not count the rows of the interrupted one.
-    @Test func anInterruptedReadThatExpiresStartsFromTheBeginning() async throws {
+    @Test("A restarted read does not count the rows of the interrupted one")
+    func anInterruptedReadThatExpiresStartsFromTheBeginning() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
@@ -134,8 +136,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == ["b"])
     }
 
-    /// A server that no longer tracks changes: its answer to the delta link is not a delta.
-    @Test func aServerThatStopsTrackingChangesIsPulledByTime() async throws {
+    @Test("A server that stops tracking changes is pulled by time")
+    func aServerThatStopsTrackingChangesIsPulledByTime() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=d1"),
@@ -152,8 +154,8 @@ import TidelineTestSupport
         #expect(transport.unused == 0)
     }
 
-    /// Two lists without links in one pull are an error that describes the answer; the next pull is not affected.
-    @Test func aSecondListWithoutLinksIsAnError() async throws {
+    @Test("A second list without links in one pull throws an error that describes it")
+    func aSecondListWithoutLinksIsAnError() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
@@ -178,7 +180,8 @@ import TidelineTestSupport
 
     // MARK: - Several queries
 
-    @Test func aRowStaysAsLongAsItIsInAQuery() async throws {
+    @Test("A row stays on the device as long as a query contains it")
+    func aRowStaysAsLongAsItIsInAQuery() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=open"),
@@ -206,8 +209,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == [])
     }
 
-    /// A full read of one query keeps the rows of other queries, and updates the membership of shared rows.
-    @Test func aFullReadKeepsTheRowsOfOtherQueries() async throws {
+    @Test("A full read of one query preserves the rows of other queries")
+    func aFullReadKeepsTheRowsOfOtherQueries() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=one"),
@@ -230,7 +233,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == ["c"])
     }
 
-    @Test func aRowWithPendingOperationsStays() async throws {
+    @Test("A row that leaves its query stays until its parked operation is discarded")
+    func aRowWithPendingOperationsStays() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=d")
@@ -249,7 +253,8 @@ import TidelineTestSupport
     }
 
     /// A row that left its query while its operation was parked, and whose edit the server then overruled.
-    @Test func aRowInNoQueryLeavesWithTheNextPull() async throws {
+    @Test("A row that no query contains is removed by the next pull")
+    func aRowInNoQueryLeavesWithTheNextPull() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         let pull = { try await device.todos().pull(queryID: "open", where: { !$0.complete }) }
         transport.add(Self.changes([serverRow("a", 1)], delta: "$deltatoken=d1"))
@@ -269,8 +274,8 @@ import TidelineTestSupport
         #expect(try await ids(device).isEmpty)
     }
 
-    /// A server row under a local insert, which left the query in the meantime.
-    @Test func aRowInNoQueryDoesNotReturnWithADroppedInsert() async throws {
+    @Test("A row that left its query does not return when a local insert is deleted")
+    func aRowInNoQueryDoesNotReturnWithADroppedInsert() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         transport.add(Self.changes([], delta: "$deltatoken=d"))
@@ -289,7 +294,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func aLocalRowStaysUntilAQueryReportsIt() async throws {
+    @Test("A pushed row stays on the device until a query reports its removal")
+    func aLocalRowStaysUntilAQueryReportsIt() async throws {
         let device = try await Device(transport)
         transport.add(Self.changes([], delta: "$deltatoken=d"))
         try await device.todos().pull(queryID: "open", where: { !$0.complete })
@@ -307,7 +313,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == [])
     }
 
-    @Test func aRowInsertedDuringTheFirstReadStaysUntilItsQueryReportsIt() async throws {
+    @Test("A row inserted during a first pull stays until its query reports its removal")
+    func aRowInsertedDuringTheFirstReadStaysUntilItsQueryReportsIt() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         transport.add(
@@ -330,7 +337,8 @@ import TidelineTestSupport
 
     // MARK: - Full pulls
 
-    @Test func aPullWithoutAnIDRemovesTheRowsThatItDidNotReturn() async throws {
+    @Test("A pull without a query ID removes the rows that it did not return")
+    func aPullWithoutAnIDRemovesTheRowsThatItDidNotReturn() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=d"),
@@ -344,7 +352,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == ["b", "c", "d"])
     }
 
-    @Test func aPullWithoutAnIDKeepsTheRowsOutsideOfItsQuery() async throws {
+    @Test("A pull without a query ID preserves the rows outside of its query")
+    func aPullWithoutAnIDKeepsTheRowsOutsideOfItsQuery() async throws {
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1, rank: 1), serverRow("b", 1, rank: 2)]),
@@ -363,7 +372,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == ["a", "c"])
     }
 
-    @Test func syncPushesAndPullsEverything() async throws {
+    @Test("A sync pulls rows even if the push rejects an operation")
+    func syncPushesAndPullsEverything() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "n"))
         transport.add(
@@ -385,8 +395,9 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// After a purge everything is pulled again, and old membership bits are not mistaken for new ones.
-    @Test func aPurgeOfSomeRowsResetsThePull() async throws {
+    /// Old membership bits are not mistaken for new ones.
+    @Test("After a purge of some rows, the next pull starts from the beginning")
+    func aPurgeOfSomeRowsResetsThePull() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1, rank: 9)], delta: "$deltatoken=d")
@@ -400,8 +411,8 @@ import TidelineTestSupport
         #expect(try await ids(device) == ["b"])
     }
 
-    /// If there are more queries than membership bits, they share the last bit, and no row is lost.
-    @Test func manyQueriesShareAMembershipBit() async throws {
+    @Test("No row is lost if more queries than membership bits share the last bit")
+    func manyQueriesShareAMembershipBit() async throws {
         let device = try await Device(transport)
         for index in 0..<70 {
             transport.add(

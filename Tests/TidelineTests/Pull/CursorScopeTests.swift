@@ -24,9 +24,10 @@ import TidelineTestSupport
         return .json(200, body, epoch.map { ["Tideline-Epoch": $0] } ?? [:])
     }
 
-    /// The same store in front of another server: all of that server's rows are pulled, and no other rows stay, also if
-    /// the server replaced the former one at the same address.
-    @Test(arguments: [false, true])
+    @Test(
+        "Another server is pulled from the start, even at the same address",
+        arguments: [false, true]
+    )
     func anotherServerIsPulledFromTheStart(atTheSameAddress: Bool) async throws {
         // The wall clock of the first server is ahead.
         let (one, two) = (try await makeServer(ahead: 1), try await makeServer())
@@ -52,7 +53,8 @@ import TidelineTestSupport
         #expect(try await second.context.lostRowCount == expected.count - 1)
     }
 
-    @Test func theQueueIsKeptForAnotherEndpoint() async throws {
+    @Test("The operation queue of a store is sent to another endpoint")
+    func theQueueIsKeptForAnotherEndpoint() async throws {
         let (store, transport) = (MemoryStore(), ScriptedTransport())
         let first = try await Device(transport, store: store)
         transport.add(page([serverRow("a", 3)]))
@@ -70,7 +72,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.query == Self.all)
     }
 
-    @Test func theSameEndpointWrittenInAnotherWayIsTheSame() async throws {
+    @Test("Two spellings of the same endpoint share a cursor")
+    func theSameEndpointWrittenInAnotherWayIsTheSame() async throws {
         let (store, transport) = (MemoryStore(), ScriptedTransport())
         for text in ["http://localhost", "HTTP://LOCALHOST:80/"] {
             let url = try #require(URL(string: text))
@@ -81,8 +84,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.query) == [Self.all, Self.since(3)])
     }
 
-    /// A server that was restored from a backup: the later rows are pulled from the start.
-    @Test func anotherEpochIsPulledFromTheStart() async throws {
+    @Test("A pull starts from the beginning if the server's epoch has changed")
+    func anotherEpochIsPulledFromTheStart() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(Self.rows("e1", [serverRow("a", 9)]))
@@ -107,7 +110,8 @@ import TidelineTestSupport
     }
 
     /// A delta link of another epoch is rejected without the new epoch; the following read finds it.
-    @Test func aLinkOfAnotherEpochRestartsThePull() async throws {
+    @Test("A rejected delta link of another epoch restarts the pull")
+    func aLinkOfAnotherEpochRestartsThePull() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         func list(_ epoch: String, _ id: String) -> ScriptedTransport.Answer {
@@ -128,7 +132,8 @@ import TidelineTestSupport
         #expect(try await device.context.lostRows().map(\.itemID) == ["a"])
     }
 
-    @Test func theEpochMayChangeBetweenTwoPages() async throws {
+    @Test("A pull restarts if the epoch changes between two pages")
+    func theEpochMayChangeBetweenTwoPages() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(
@@ -148,7 +153,8 @@ import TidelineTestSupport
     }
 
     /// Two servers at one address would make a pull run in circles.
-    @Test func anEpochThatKeepsChangingEndsThePull() async throws {
+    @Test("A pull fails if the epoch changes repeatedly")
+    func anEpochThatKeepsChangingEndsThePull() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(
@@ -160,7 +166,8 @@ import TidelineTestSupport
         #expect(transport.sent.count == 3)
     }
 
-    @Test func aServerThatDoesNotReportItsEpochKeepsTheCursor() async throws {
+    @Test("A response without an epoch preserves the cursor")
+    func aServerThatDoesNotReportItsEpochKeepsTheCursor() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         for epoch in ["e1", nil, "e1"] {
@@ -170,8 +177,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.query) == [Self.all, Self.since(2), Self.since(2)])
     }
 
-    /// A server that was restored to an empty database: the old time must not be combined with the new epoch.
-    @Test func anEmptyServerOfAnotherEpochLeavesNoTime() async throws {
+    @Test("A pull from an empty server with a new epoch discards the time cursor")
+    func anEmptyServerOfAnotherEpochLeavesNoTime() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(Self.rows("e1", [serverRow("a", 9)]))
@@ -184,9 +191,11 @@ import TidelineTestSupport
         #expect(Array(queries[4...]) == [Self.all])
     }
 
-    /// The stored server state of a row with a parked operation is invalid after a restore: the restored server's row
-    /// counts.
-    @Test(arguments: [nil, 1, 2], [false, true])
+    @Test(
+        "Discarding a parked operation after a restore applies the restored server's row",
+        arguments: [nil, 1, 2],
+        [false, true]
+    )
     func aDiscardedParkedRowIsTheRestoredServersRow(restored: Int?, wasDeleted: Bool) async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)

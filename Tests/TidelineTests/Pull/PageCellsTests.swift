@@ -72,7 +72,7 @@ import TidelineTestSupport
         "{\"items\":[\(rows.joined(separator: ","))],\"@odata.deltaLink\":\"$deltatoken=1\"}"
     }
 
-    @Test(arguments: pages.indices)
+    @Test("Common pages are decoded as cells, and unusual pages are not", arguments: pages.indices)
     func commonPagesAreCells(index: Int) throws {
         let (rows, isUsual) = Self.pages[index]
         let answer = TransportResponse(status: 200, body: Array(Self.body(rows).utf8))
@@ -85,7 +85,7 @@ import TidelineTestSupport
 
     /// The same page is stored as rows, into a table that already has the rows of another query, and as cells: all
     /// values and their storage classes are equal.
-    @Test(arguments: pages.indices)
+    @Test("Cells and rows produce the same contents of the store file", arguments: pages.indices)
     func cellsAndRowsGiveTheSameFile(index: Int) async throws {
         let rows = Self.pages[index].rows
         var contents: [[String]] = []
@@ -130,8 +130,8 @@ import TidelineTestSupport
         return cells
     }
 
-    /// A row with a pending operation is not changed, even if its page can be stored as cells.
-    @Test func pendingRowsStay() async throws {
+    @Test("A pulled page does not change a row with a parked operation")
+    func pendingRowsStay() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, store: SQLiteStore(path: ":memory:"))
         try await device.todos().insert(Todo(id: "b", text: "mine"))
@@ -181,8 +181,8 @@ import TidelineTestSupport
         return "{\"items\":[\(serverRow("r\(number)", number))],\"\(link)\"}"
     }
 
-    /// Four pages arrive while the first one is being stored: they are stored in one transaction.
-    @Test func pagesThatAreReadyShareATransaction() async throws {
+    @Test("Pages that arrive while another page is stored share a transaction")
+    func pagesThatAreReadyShareATransaction() async throws {
         let transport = ScriptedTransport()
         let store = GateStore()
         let device = try await Device(transport, store: store)
@@ -203,8 +203,8 @@ import TidelineTestSupport
         #expect(store.taken.drop { $0 == "lasting" }.prefix(2) == ["repeatable", "lasting"])
     }
 
-    /// Pages before a failure are stored.
-    @Test func pagesBeforeAFailureAreKept() async throws {
+    @Test("Pages before a failure are stored, and the next pull continues after them")
+    func pagesBeforeAFailureAreKept() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         for number in 1...3 { transport.add(.json(200, Self.body(number, of: 9), Self.tracked)) }
@@ -216,8 +216,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.query == "p3")
     }
 
-    /// A transaction waits for the disk after one that did not wait, also after one that failed.
-    @Test func theNextTransactionWaitsForTheDisk() throws {
+    @Test("A transaction is flushed to the disk after one that was not flushed")
+    func theNextTransactionWaitsForTheDisk() throws {
         struct Refused: Error {}
         let full: Int64 = 2
         let database = try Database(path: ":memory:")

@@ -9,7 +9,7 @@ import TidelineTestSupport
 @Suite struct PullQueueTests {
     private let transport = ScriptedTransport()
 
-    @Test func aPullPushesFirst() async throws {
+    @Test("A pull pushes pending operations first") func aPullPushesFirst() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.json(201, serverRow("a", 1, text: "x")), page([serverRow("a", 1)]))
@@ -17,7 +17,7 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.method) == ["POST", "GET"])
     }
 
-    @Test(arguments: [401, 503])
+    @Test("A failed push ends the pull before any row is requested", arguments: [401, 503])
     func aPushThatFailsEndsThePull(status: Int) async throws {
         let transport = ScriptedTransport(otherwise: .status(status))
         let device = try await Device(transport)
@@ -29,8 +29,8 @@ import TidelineTestSupport
         #expect(transport.sent.allSatisfy { $0.method == "POST" })
     }
 
-    /// Parked operations do not stop a pull; their rows are not changed, and a discard applies the newest row.
-    @Test func parkedRowsKeepTheirEditsAndTheNewestServerRow() async throws {
+    @Test("A pull does not change a parked row, and a discard applies the newest server row")
+    func parkedRowsKeepTheirEditsAndTheNewestServerRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -49,7 +49,8 @@ import TidelineTestSupport
         #expect(try await device.rows().first == localRow("a", 4, text: "newest"))
     }
 
-    @Test func retryingAfterAPullIsBasedOnTheNewestRow() async throws {
+    @Test("A retry after a pull is based on the newest server row")
+    func retryingAfterAPullIsBasedOnTheNewestRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -63,7 +64,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.ifMatch == "\"v4\"")
     }
 
-    @Test func aTombstoneOfAParkedRowIsStored() async throws {
+    @Test("A pulled tombstone of a parked row is applied when its operation is discarded")
+    func aTombstoneOfAParkedRowIsStored() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -76,7 +78,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [])
     }
 
-    @Test func anEditDuringAPullIsKept() async throws {
+    @Test("A pull does not overwrite an edit that is made during the pull")
+    func anEditDuringAPullIsKept() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await device.seed([localRow("a", 1)])
@@ -92,8 +95,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// `update(id:_:)` reads the row that a pull stored while the app was deciding.
-    @Test func anUpdateInOneStepReadsTheRowThatAPullStored() async throws {
+    @Test("An update by ID uses the row that was stored while its closure ran")
+    func anUpdateInOneStepReadsTheRowThatAPullStored() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
@@ -112,7 +115,8 @@ import TidelineTestSupport
         #expect(result.version == "v2")
     }
 
-    @Test func purgeFailsWhileOperationsArePending() async throws {
+    @Test("A purge fails while operations of its rows are pending")
+    func purgeFailsWhileOperationsArePending() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("b", 1)])
         try await device.todos().insert(Todo(id: "a"))
@@ -129,7 +133,8 @@ import TidelineTestSupport
         try await notes.purge()
     }
 
-    @Test func purgeWithForceDropsOperations() async throws {
+    @Test("A forced purge removes the operations of its table")
+    func purgeWithForceDropsOperations() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         try await device.client.syncTable(Note.self).insert(Note(id: "n"))
@@ -141,7 +146,8 @@ import TidelineTestSupport
         #expect(try await device.context.operationErrors().map(\.table) == ["Note"])
     }
 
-    @Test func purgeWithAFilterRemovesMatchingRows() async throws {
+    @Test("A forced purge with a filter removes the matching rows and their operations")
+    func purgeWithAFilterRemovesMatchingRows() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, rank: 1), localRow("b", 1, rank: 2)])
         try await device.todos().update(id: "a") { $0.text = "x" }
@@ -154,7 +160,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func purgeRemovesTheCursors() async throws {
+    @Test("A purge removes the cursors of its table") func purgeRemovesTheCursors() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([serverRow("a", 3)]))
         try await device.todos().pull(queryID: "all")

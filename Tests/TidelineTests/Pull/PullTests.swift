@@ -15,7 +15,7 @@ import TidelineTestSupport
         "$filter=\(filter)updatedAt ge \(stamp(version))&\(all)"
     }
 
-    @Test func aSecondPullAsksFromTheCursor() async throws {
+    @Test("A second pull resumes at the cursor") func aSecondPullAsksFromTheCursor() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3), serverRow("b", 5)]), page([serverRow("b", 5)]))
         let first = try await device.todos().pull(queryID: "all")
@@ -28,7 +28,8 @@ import TidelineTestSupport
         #expect(try await device.todos().lastPull != nil)
     }
 
-    @Test func theCursorSurvivesARestart() async throws {
+    @Test("The cursor of a query survives a restart")
+    func theCursorSurvivesARestart() async throws {
         try await withTemporaryFile { path in
             let first = try await Device(transport, store: SQLiteStore(path: path))
             transport.add(page([serverRow("a", 3)]), page([]))
@@ -39,7 +40,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aFilterIsPartOfTheRequest() async throws {
+    @Test("The filter of a query is part of the request of each pull")
+    func aFilterIsPartOfTheRequest() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([]))
         try await device.todos().pull(queryID: "open", where: { !$0.complete })
@@ -51,7 +53,8 @@ import TidelineTestSupport
         )
     }
 
-    @Test func anotherFilterUnderTheSameIDStartsFromTheBeginning() async throws {
+    @Test("Another filter for the same query ID starts from the beginning")
+    func anotherFilterUnderTheSameIDStartsFromTheBeginning() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([serverRow("a", 3)]), page([]))
         try await device.todos().pull(queryID: "q", where: { $0.rank > 1 })
@@ -61,7 +64,8 @@ import TidelineTestSupport
         #expect(transport.sent[2].query == Self.since(3, "rank gt 2 and "))
     }
 
-    @Test func everyIDHasItsOwnCursor() async throws {
+    @Test("Every query ID of a table has its own cursor")
+    func everyIDHasItsOwnCursor() async throws {
         let device = try await Device(transport, tables: [Todo.self, Note.self])
         transport.add(page([serverRow("a", 3)]), page([]), page([]))
         try await device.todos().pull(queryID: "one")
@@ -70,7 +74,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.query) == [Self.all, Self.all, Self.all])
     }
 
-    @Test func aPullWithoutAnIDReadsAllRowsEachTime() async throws {
+    @Test("A pull without a query ID reads all rows each time")
+    func aPullWithoutAnIDReadsAllRowsEachTime() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([serverRow("a", 3)]))
         for _ in 0..<2 {
@@ -79,7 +84,7 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.query) == ["__includedeleted=true", "__includedeleted=true"])
     }
 
-    @Test func tombstonesRemoveRows() async throws {
+    @Test("A tombstone removes the local row") func tombstonesRemoveRows() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         transport.add(page([serverRow("a", 4, deleted: true), serverRow("x", 5, deleted: true)]))
@@ -88,7 +93,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("b", 1)])
     }
 
-    @Test func aRowMayOccurTwiceInAPage() async throws {
+    @Test("The last occurrence of a row in a page counts")
+    func aRowMayOccurTwiceInAPage() async throws {
         let device = try await Device(transport)
         transport.add(
             page([
@@ -102,8 +108,8 @@ import TidelineTestSupport
         #expect(result.rowsWithoutID == 3)
     }
 
-    /// Ten rows with the same commit timestamp, in pages of three that follow links, and then newer rows.
-    @Test func rowsWithTheSameTimeAreReadByLinks() async throws {
+    @Test("Rows with the same commit timestamp are read by following links")
+    func rowsWithTheSameTimeAreReadByLinks() async throws {
         let device = try await Device(transport)
         let ties = (0..<10).map { serverRow("t\($0)", 5) }
         transport.add(
@@ -124,8 +130,8 @@ import TidelineTestSupport
         )
     }
 
-    /// Guarantee 5, within one server: a row that changes during the paging is not missed.
-    @Test func aRowThatMovesToTheEndIsReadAgain() async throws {
+    @Test("A row that changes during a pull is read again at its new position")
+    func aRowThatMovesToTheEndIsReadAgain() async throws {
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1), serverRow("b", 2)], next: "$skip=2"),
@@ -137,8 +143,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].query == Self.since(2))
     }
 
-    /// Guarantees 4 and 8: rows that were stored before a pull was interrupted stay, and the next pull continues there.
-    @Test func anInterruptedPullContinuesWhereItStopped() async throws {
+    @Test("An interrupted pull preserves its rows and resumes at its cursor")
+    func anInterruptedPullContinuesWhereItStopped() async throws {
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1)], next: "x"),
@@ -153,7 +159,8 @@ import TidelineTestSupport
         #expect(try await device.rows().count == 2)
     }
 
-    @Test func anEndlessChainOfLinksEndsThePull() async throws {
+    @Test("An endless chain of next links ends the pull")
+    func anEndlessChainOfLinksEndsThePull() async throws {
         var limits = SyncLimits()
         limits.pagesMax = 20
         for number in 0..<30 { transport.add(page([serverRow("a", 1)], next: "page\(number)")) }
@@ -162,7 +169,7 @@ import TidelineTestSupport
         #expect(transport.sent.count == 21)
     }
 
-    @Test(arguments: ["a", nil])
+    @Test("A next link to its own page ends a pull or a read", arguments: ["a", nil])
     func aLinkToItsOwnPageEndsThePull(_ queryID: String?) async throws {
         let transport = ScriptedTransport(otherwise: page([serverRow("a", 1)], next: "again"))
         let device = try await Device(transport)
@@ -172,10 +179,13 @@ import TidelineTestSupport
         #expect(await code { _ = try await remote.read() } == .badResponse)
     }
 
-    @Test(arguments: [
-        "https://localhost/tables/Todo?$skip=1", "http://localhost:81/tables/Todo",
-        "http://localhost.evil.example/tables/Todo", "http://evil.example/",
-    ])
+    @Test(
+        "A next link to another origin is not followed",
+        arguments: [
+            "https://localhost/tables/Todo?$skip=1", "http://localhost:81/tables/Todo",
+            "http://localhost.evil.example/tables/Todo", "http://evil.example/",
+        ]
+    )
     func aLinkToAnotherOriginIsRejected(link: String) async throws {
         let transport = ScriptedTransport([page([serverRow("a", 1)], next: link)])
         let device = try await Device(transport)
@@ -184,11 +194,14 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 1)])
     }
 
-    @Test(arguments: [
-        ("http://localhost/tables/Todo?$skip=1", "/tables/Todo?$skip=1"),
-        ("http://LOCALHOST:80/x?y", "/x?y"), ("/tables/Todo?$skip=1", "/tables/Todo?$skip=1"),
-        ("?$skip=1", "/tables/Todo?$skip=1"), ("%24skip=1", "/tables/Todo?%24skip=1"),
-    ])
+    @Test(
+        "Absolute and relative next links are followed",
+        arguments: [
+            ("http://localhost/tables/Todo?$skip=1", "/tables/Todo?$skip=1"),
+            ("http://LOCALHOST:80/x?y", "/x?y"), ("/tables/Todo?$skip=1", "/tables/Todo?$skip=1"),
+            ("?$skip=1", "/tables/Todo?$skip=1"), ("%24skip=1", "/tables/Todo?%24skip=1"),
+        ]
+    )
     func eachFormOfALinkIsFollowed(link: String, target: String) async throws {
         let transport = ScriptedTransport([page([serverRow("a", 1)], next: link), page([])])
         let device = try await Device(transport)
@@ -203,7 +216,10 @@ import TidelineTestSupport
         (200, #"{"items":[{"id":"a"}]"#, .badResponse), (503, "", .serverError),
     ]
 
-    @Test(arguments: rejectedCases)
+    @Test(
+        "A failed pull throws the error code of its response and changes no row",
+        arguments: rejectedCases
+    )
     func rejectionsHaveTheirErrorCodes(
         status: Int,
         body: String,

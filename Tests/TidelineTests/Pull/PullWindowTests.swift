@@ -7,7 +7,10 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct PullWindowTests {
-    @Test(arguments: [(5, 0), (10, 0), (25, 5), (25, 20), (100, 30), (3, 40)])
+    @Test(
+        "A window of an ordered query is pulled across the server's pages",
+        arguments: [(5, 0), (10, 0), (25, 5), (25, 20), (100, 30), (3, 40)]
+    )
     func aWindowIsPulledWithAnyPageSize(limit: Int, offset: Int) async throws {
         let server = try await makeServer(pageSize: 10)
         let writer = try await Device(server.transport)
@@ -24,7 +27,8 @@ import TidelineTestSupport
         #expect(try await device.todos().read().compactMap(\.rank).sorted() == wanted)
     }
 
-    @Test func parametersAreSentWithEachPull() async throws {
+    @Test("The parameters of a query are sent with each pull")
+    func parametersAreSentWithEachPull() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([]), page([]))

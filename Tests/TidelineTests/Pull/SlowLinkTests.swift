@@ -45,7 +45,10 @@ import TidelineTestSupport
         return server
     }
 
-    @Test(arguments: [TransportError.Code.timedOut, .incompleteResponse, .responseTooLarge])
+    @Test(
+        "A pull requests smaller pages after a page that does not arrive",
+        arguments: [TransportError.Code.timedOut, .incompleteResponse, .responseTooLarge]
+    )
     func aPageThatDoesNotArriveBecomesSmaller(code: TransportError.Code) async throws {
         let link = Link(try await server(130).transport, rowsMax: 100, code)
         let device = try await Device(link)
@@ -53,7 +56,8 @@ import TidelineTestSupport
         #expect(link.sizes.prefix(3) == [1000, 250, 62])
     }
 
-    @Test func aPageSizeThatWorkedIsUsedAfterARestart() async throws {
+    @Test("A page size that worked is used after a restart")
+    func aPageSizeThatWorkedIsUsedAfterARestart() async throws {
         try await withTemporaryFile { path in
             let link = Link(try await server(3).transport, rowsMax: 130, .timedOut)
             let first = try await Device(link, store: SQLiteStore(path: path))
@@ -67,7 +71,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aServerWithoutAnswersEndsThePullAndTheNextPageIsSmaller() async throws {
+    @Test("A pull without any response tries four page sizes, and the next pull only one")
+    func aServerWithoutAnswersEndsThePullAndTheNextPageIsSmaller() async throws {
         let link = Link(ScriptedTransport(), rowsMax: 0, .timedOut)
         let device = try await Device(link)
         #expect(await code { try await device.todos().pull(queryID: "all") } == .offline)
@@ -76,15 +81,16 @@ import TidelineTestSupport
         #expect(link.sizes.count == 5)
     }
 
-    @Test func anUnreachableServerIsTriedOnce() async throws {
+    @Test("A pull tries an unreachable server once")
+    func anUnreachableServerIsTriedOnce() async throws {
         let link = Link(ScriptedTransport(), rowsMax: 0, .cannotConnect)
         let device = try await Device(link)
         #expect(await code { try await device.todos().pull(queryID: "all") } == .offline)
         #expect(link.sizes == [1000])
     }
 
-    /// A remote read above the server's limit follows its pages, and the result is cut to the requested limit.
-    @Test func aRemoteReadAboveTheServersLimitFollowsPages() async throws {
+    @Test("A remote read above the server's limit follows pages up to the requested limit")
+    func aRemoteReadAboveTheServersLimitFollowsPages() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
                 "Todo",
@@ -109,7 +115,8 @@ import TidelineTestSupport
         #expect(window.map { $0["rank"] } == ranks)
     }
 
-    @Test func aFailedPullReportsThatItEnded() async throws {
+    @Test("A failed pull reports its end with an error code")
+    func aFailedPullReportsThatItEnded() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         let events = device.context.events

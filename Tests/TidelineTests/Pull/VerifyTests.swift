@@ -18,7 +18,8 @@ import TidelineTestSupport
         return server
     }
 
-    @Test func anEqualDeviceNeedsOneRequest() async throws {
+    @Test("The verification of a device without differences needs one request")
+    func anEqualDeviceNeedsOneRequest() async throws {
         let device = try await Device(try await server(700).transport)
         try await device.todos().pull(queryID: "all")
         let result = try await device.todos().verify(queryID: "all")
@@ -31,8 +32,8 @@ import TidelineTestSupport
         #expect(try await device.queue().count == 3)
     }
 
-    /// Rows that were lost, changed, or added in the file are restored, and no other row is read.
-    @Test func differencesAreFoundAndRepaired() async throws {
+    @Test("Verification finds and repairs missing, changed and surplus rows")
+    func differencesAreFoundAndRepaired() async throws {
         try await withTemporaryFile { path in
             let transport = try await server(700).transport
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -60,9 +61,9 @@ import TidelineTestSupport
         }
     }
 
-    /// Values that another program changed without a new version are found, also without any other difference; a row
-    /// with a pending operation is not compared.
-    @Test func aChangedValueUnderTheSameVersionIsFoundAndRepaired() async throws {
+    /// A row with a pending operation is not compared.
+    @Test("Verification finds and repairs a value that changed without a new version")
+    func aChangedValueUnderTheSameVersionIsFoundAndRepaired() async throws {
         try await withTemporaryFile { path in
             let server = try await server(700)
             let device = try await Device(server.transport, store: SQLiteStore(path: path))
@@ -93,8 +94,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A row without its checksum is compared value by value.
-    @Test func aRowWithoutAChecksumIsComparedByValue() async throws {
+    @Test("A row without a checksum is compared by its values")
+    func aRowWithoutAChecksumIsComparedByValue() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(
                 try await server(100).transport,
@@ -112,8 +113,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A row that the app chose in place of a dropped operation differs from the server's row.
-    @Test func aRowThatTheAppChoseForADroppedOperationIsFound() async throws {
+    @Test("Verification finds a row that the app chose in place of a discarded operation")
+    func aRowThatTheAppChoseForADroppedOperationIsFound() async throws {
         try await withTemporaryFile { path in
             let server = try await server(20)
             let device = try await Device(server.transport, store: SQLiteStore(path: path))
@@ -140,7 +141,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aClassicServerHasNoDigests() async throws {
+    @Test("Verification with a classic server throws an error that recommends a pull")
+    func aClassicServerHasNoDigests() async throws {
         let transport = ScriptedTransport([.json(200, "[]"), .status(400)])
         let client = SyncClient(
             endpoint: Device.endpoint,
@@ -157,7 +159,8 @@ import TidelineTestSupport
         #expect(error?.message.contains("a pull works with this server too") == true)
     }
 
-    @Test func changesSinceTheLastPullAreDifferences() async throws {
+    @Test("Changes on the server since the last pull count as differences")
+    func changesSinceTheLastPullAreDifferences() async throws {
         let server = try await server(20)
         let device = try await Device(server.transport)
         try await device.todos().pull(queryID: "all")
@@ -173,8 +176,8 @@ import TidelineTestSupport
         #expect(try await device.todos().verify(queryID: nil).isEqual)
     }
 
-    /// Rows that could not be fetched do not count as missing on the server.
-    @Test func rowsThatCouldNotBeFetchedStay() async throws {
+    @Test("A repair removes no row if the server's rows cannot be fetched")
+    func rowsThatCouldNotBeFetchedStay() async throws {
         let link = EmptyPages(try await server(20).transport)
         let device = try await Device(link)
         try await device.todos().pull(queryID: "all")
@@ -187,7 +190,8 @@ import TidelineTestSupport
         #expect(try await device.rows().count == 19)
     }
 
-    @Test func anIDThatWasNeverPulledIsAnError() async throws {
+    @Test("Verification of a query ID that was never pulled throws an error")
+    func anIDThatWasNeverPulledIsAnError() async throws {
         let device = try await Device(ScriptedTransport())
         #expect(await code { try await device.todos().verify(queryID: "x") } == .invalidQueryID)
     }

@@ -15,9 +15,8 @@ import TidelineTestSupport
         try await Device(transport, conflicts: policy)
     }
 
-    /// Guarantees 2 and 7: the retry has the same bytes although the row was edited, and the edit is sent afterwards,
-    /// based on the answer.
-    @Test func theFirstAttemptFreezesAnOperation() async throws {
+    @Test("The first attempt freezes an operation, and a later edit is sent separately")
+    func theFirstAttemptFreezesAnOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "one", rank: 1))
         transport.add(.lost)
@@ -37,7 +36,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func anUpdateIsFrozenWithItsVersion() async throws {
+    @Test("An attempted update is resent with the same bytes and version")
+    func anUpdateIsFrozenWithItsVersion() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "one" }
@@ -55,7 +55,8 @@ import TidelineTestSupport
         #expect(transport.sent[2].description == "PATCH /tables/Todo/a \"v2\" {\"rank\":10}")
     }
 
-    @Test func aDeleteAfterAnAttemptIsASeparateOperation() async throws {
+    @Test("A delete after an attempted insert is a separate operation")
+    func aDeleteAfterAnAttemptIsASeparateOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "one"))
         transport.add(.lost)
@@ -69,7 +70,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [])
     }
 
-    @Test func anInsertAfterAnAttemptedDeleteIsASeparateOperation() async throws {
+    @Test("An insert after an attempted delete is a separate operation")
+    func anInsertAfterAnAttemptedDeleteIsASeparateOperation() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -89,8 +91,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "anew")])
     }
 
-    /// Guarantee 7: a row that is edited while its operation is being sent keeps the edit, and the edit is pushed next.
-    @Test func anEditDuringThePushIsKept() async throws {
+    @Test("An edit made while its row is sent survives and is sent next")
+    func anEditDuringThePushIsKept() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "sent" }
@@ -117,7 +119,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [row])
     }
 
-    @Test func anEditDuringThePushMeetsTheServersChanges() async throws {
+    @Test("An edit made during the push does not overwrite values that the server changed")
+    func anEditDuringThePushMeetsTheServersChanges() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "sent" }
@@ -133,7 +136,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].body == #"{"complete":true}"#)
     }
 
-    @Test func unauthorizedParksNothing() async throws {
+    @Test("A 401 response ends the push and parks nothing")
+    func unauthorizedParksNothing() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         try await device.todos().insert(Todo(id: "b"))
@@ -145,7 +149,10 @@ import TidelineTestSupport
         #expect(device.waits.all.isEmpty)
     }
 
-    @Test(arguments: [408, 429, 500, 503])
+    @Test(
+        "Requests to a busy server are retried, and nothing is parked",
+        arguments: [408, 429, 500, 503]
+    )
     func requestsToABusyServerAreRetriedAndNothingIsParked(status: Int) async throws {
         let transport = ScriptedTransport(otherwise: .status(status))
         let device = try await Device(transport)
@@ -161,7 +168,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted", "insert b attempted"])
     }
 
-    @Test func theServerMayAskForALongerWait() async throws {
+    @Test("A push waits for as many seconds as Retry-After requests")
+    func theServerMayAskForALongerWait() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(
@@ -174,8 +182,8 @@ import TidelineTestSupport
         #expect(device.waits.all == [.seconds(7), .seconds(30), .seconds(2)])
     }
 
-    /// The time is compared with the server's own clock; a time in the past has no effect.
-    @Test func theServerMayAskForAWaitUntilATime() async throws {
+    @Test("A push waits until the time in Retry-After, measured by the server's wall clock")
+    func theServerMayAskForAWaitUntilATime() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         func busy(until second: Int) -> ScriptedTransport.Answer {
@@ -190,7 +198,8 @@ import TidelineTestSupport
         #expect(try await device.push()?.status == .networkFailure)
     }
 
-    @Test func aWaitLongerThanThePushEndsIt() async throws {
+    @Test("A requested wait that is longer than the push ends it")
+    func aWaitLongerThanThePushEndsIt() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(429, ["Retry-After": "9999"]))
@@ -199,7 +208,10 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test(arguments: [ScriptedTransport.Answer.lost, .broken])
+    @Test(
+        "A missing response ends the push and leaves the operation attempted",
+        arguments: [ScriptedTransport.Answer.lost, .broken]
+    )
     func aMissingAnswerEndsThePush(answer: ScriptedTransport.Answer) async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
@@ -216,7 +228,7 @@ import TidelineTestSupport
         (200, "[]"), (200, serverRow("another", 1)), (200, "null"), (200, serverRow("", 1)),
     ]
 
-    @Test(arguments: strange)
+    @Test("A malformed success response does not complete an insert", arguments: strange)
     func aMalformedSuccessIsNotASuccess(status: Int, body: String) async throws {
         let transport = ScriptedTransport(otherwise: .json(status, body))
         let device = try await Device(transport)
@@ -226,7 +238,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test func aPortalsPageIsNotADelete() async throws {
+    @Test("A captive portal's page does not complete a delete")
+    func aPortalsPageIsNotADelete() async throws {
         let transport = ScriptedTransport(otherwise: .json(200, "<html></html>"))
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
@@ -235,7 +248,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["delete a attempted"])
     }
 
-    @Test func aDeleteMayBeAnsweredWithTheRow() async throws {
+    @Test("A delete succeeds if the response contains the deleted row")
+    func aDeleteMayBeAnsweredWithTheRow() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -243,7 +257,7 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test(arguments: [404, 410])
+    @Test("A delete of a row that is already deleted succeeds", arguments: [404, 410])
     func aDeleteOfADeletedRowSucceeds(status: Int) async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
@@ -254,8 +268,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// A gateway without such a path sends the same answer: nothing was deleted.
-    @Test func anEmpty404OfAnotherServerIsNotADelete() async throws {
+    @Test("An empty 404 from a gateway does not complete a delete")
+    func anEmpty404OfAnotherServerIsNotADelete() async throws {
         let transport = ScriptedTransport(otherwise: .status(404))
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
@@ -265,7 +279,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["delete a attempted"])
     }
 
-    @Test func aCancelledPushEndsAndLosesNothing() async throws {
+    @Test("A cancelled push leaves its operation in the queue")
+    func aCancelledPushEndsAndLosesNothing() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         let push = Mutex<Task<PushError?, any Error>?>(nil)
@@ -283,7 +298,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test func theVersionMayBeInTheETag() async throws {
+    @Test("The version of a row is read from the ETag if the body has none")
+    func theVersionMayBeInTheETag() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(

@@ -22,8 +22,8 @@ import TidelineTestSupport
         return limits
     }
 
-    /// Batches grow while they succeed; operations of all tables are in one batch, in the order of the changes.
-    @Test func aQueueIsSentInGrowingBatches() async throws {
+    @Test("Batches grow while they succeed and contain the operations of all tables")
+    func aQueueIsSentInGrowingBatches() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport)
         let device = try await Device(transport, limits: limits(2))
@@ -36,7 +36,8 @@ import TidelineTestSupport
         #expect(try await device.rows("Note").first?.version != nil)
     }
 
-    @Test func aLargeBodyMakesSmallBatches() async throws {
+    @Test("The byte limit of a batch reduces its number of operations")
+    func aLargeBodyMakesSmallBatches() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport)
         var limits = limits(100)
@@ -50,9 +51,7 @@ import TidelineTestSupport
         #expect(transport.sizes == [2, 2])
     }
 
-    /// A batch that is interrupted at any point: executed operations are recognized, the rest is sent, and nothing is
-    /// executed twice.
-    @Test(arguments: 0...6)
+    @Test("No operation is executed twice if a batch is interrupted at any point", arguments: 0...6)
     func aBatchMayBeInterruptedAnywhere(arrived: Int) async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, [.cut(arrived)])
@@ -68,7 +67,8 @@ import TidelineTestSupport
         #expect(Set(local.map(\.version)) == Set(rows.map(\.version)))
     }
 
-    @Test func unansweredRequestsAreSentAgain() async throws {
+    @Test("Only the operations without a response are sent again after a partial batch")
+    func unansweredRequestsAreSentAgain() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, [.partial(2)])
         let device = try await Device(transport, limits: limits(5))
@@ -77,8 +77,8 @@ import TidelineTestSupport
         #expect(transport.sizes == [5, 3])
     }
 
-    /// A batch whose answers exceed the response limit continues with smaller batches at once.
-    @Test func largeAnswersMakeSmallBatches() async throws {
+    @Test("A batch whose responses exceed the limit continues with smaller batches at once")
+    func largeAnswersMakeSmallBatches() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, answersMax: 2)
         let device = try await Device(transport, limits: limits(12))
@@ -90,8 +90,8 @@ import TidelineTestSupport
         #expect(try await device.client.table(Todo.self).read().count == 12)
     }
 
-    /// A batch without space for a single answer is a failure of the server.
-    @Test func aBatchWithoutSpaceForOneAnswerEndsThePush() async throws {
+    @Test("A push ends if the server has no space for a single response of a batch")
+    func aBatchWithoutSpaceForOneAnswerEndsThePush() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, answersMax: 0)
         let device = try await Device(transport, limits: limits(12))
@@ -100,8 +100,8 @@ import TidelineTestSupport
         #expect(try await device.queue().count == 3)
     }
 
-    /// Each operation has its own outcome, and all outcomes are stored in one transaction.
-    @Test func eachOperationHasItsOwnOutcome() async throws {
+    @Test("Each operation of a batch has its own outcome")
+    func eachOperationHasItsOwnOutcome() async throws {
         let script = ScriptedTransport()
         let transport = BatchAdapter(script)
         let device = try await Device(transport)
@@ -125,8 +125,7 @@ import TidelineTestSupport
         #expect(Set(script.sent.map(\.requestID)).count == 4)
     }
 
-    /// Guarantee 7 in a batch: an edit during the batch is kept, and is sent next.
-    @Test func anEditDuringABatchIsKept() async throws {
+    @Test("An edit made during a batch is sent next") func anEditDuringABatchIsKept() async throws {
         let script = ScriptedTransport()
         let transport = BatchAdapter(script)
         let device = try await Device(transport)
@@ -145,8 +144,9 @@ import TidelineTestSupport
         #expect(script.sent.last?.description == "PATCH /tables/Todo/row%200 \"v1\" {\"rank\":5}")
     }
 
-    /// A batch has at most one operation of a row, because the second one is based on the answer to the first.
-    @Test func twoOperationsOfARowAreTwoRequests() async throws {
+    /// The second operation is based on the response to the first one.
+    @Test("A batch contains at most one operation of a row")
+    func twoOperationsOfARowAreTwoRequests() async throws {
         let script = ScriptedTransport([.lost])
         let transport = BatchAdapter(script)
         let device = try await Device(transport)
@@ -170,8 +170,10 @@ import TidelineTestSupport
         TransportResponse(status: 200, body: Array("{}".utf8)), TransportResponse(status: 400),
     ]
 
-    /// The result is stored for the endpoint, also across restarts, and tested again after some time.
-    @Test(arguments: 0..<6)
+    @Test(
+        "The client remembers across restarts that a server does not support batches",
+        arguments: 0..<6
+    )
     func thatAServerHasNoBatchesIsStored(index: Int) async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -197,7 +199,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aBatchThatIsTooLargeBecomesSmaller() async throws {
+    @Test("A batch that is rejected with 413 is sent again in smaller batches")
+    func aBatchThatIsTooLargeBecomesSmaller() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(
             server.transport,
@@ -209,8 +212,8 @@ import TidelineTestSupport
         #expect(transport.sizes == [12, 10, 2, 4, 6])
     }
 
-    /// An answer that matches no request of the batch is not an answer to it: single requests follow.
-    @Test func anAnswerThatMatchesNoRequestIsIgnored() async throws {
+    @Test("A response that matches no request of the batch is ignored")
+    func anAnswerThatMatchesNoRequestIsIgnored() async throws {
         let server = try await makeServer()
         let body = #"{"responses":[{"id":"-9223372036854775808","status":200}]}"#
         let answer = TransportResponse(status: 200, body: Array(body.utf8))
@@ -219,7 +222,8 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test func aBatchIsRetriedOnABusyServer() async throws {
+    @Test("A batch is retried with increasing waits after 503 and 429")
+    func aBatchIsRetriedOnABusyServer() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(
             server.transport,
@@ -232,8 +236,8 @@ import TidelineTestSupport
         #expect(device.waits.all == [.milliseconds(500), .seconds(1)])
     }
 
-    /// Several requests of different rows at a time; a lost request loses no other request's answer.
-    @Test func singleRequestsMayOverlap() async throws {
+    @Test("A lost request loses no response of the requests sent in parallel")
+    func singleRequestsMayOverlap() async throws {
         var limits = SyncLimits()
         limits.parallelOperations = 4
         let transport = ScriptedTransport(
@@ -253,8 +257,8 @@ import TidelineTestSupport
         )
     }
 
-    /// The memory of a push does not grow with the queue, because it reads one slice at a time.
-    @Test func aLongQueueIsSentInSlices() async throws {
+    @Test("A queue of 700 operations is sent in batches of at most 200")
+    func aLongQueueIsSentInSlices() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport)
         let device = try await Device(transport, limits: limits(50))

@@ -26,8 +26,10 @@ import TidelineTestSupport
         }
     }
 
-    /// The server's clock is used, which the device knows after the first answer.
-    @Test(arguments: [0, 40, -40, 4000, -4000] as [Int64])
+    @Test(
+        "A wrong wall clock delays no write, because the device adopts the server's time",
+        arguments: [0, 40, -40, 4000, -4000] as [Int64]
+    )
     func aWrongClockDelaysNoWrite(daysAhead: Int64) async throws {
         let server = try await makeServer(ahead: daysAhead * 86_400)
         let watch = Watch(server.transport)

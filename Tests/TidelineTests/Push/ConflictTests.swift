@@ -20,14 +20,16 @@ import TidelineTestSupport
         return device
     }
 
-    @Test func serverWins() async throws {
+    @Test("The serverWins policy replaces the local row with the server's row")
+    func serverWins() async throws {
         let device = try await edited(.serverWins)
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 4)))
         #expect(try await device.context.push().completed == 1)
         #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 4)])
     }
 
-    @Test func serverWinsKeepsEditsMadeAfterwards() async throws {
+    @Test("The serverWins policy preserves an edit made during the push and sends it next")
+    func serverWinsKeepsEditsMadeAfterwards() async throws {
         let device = try await edited(.serverWins)
         let todos = try device.todos()
         transport.add(
@@ -42,8 +44,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "theirs", rank: 8)])
     }
 
-    /// Guarantee 7: a row that the user inserts again after a delete that lost a conflict is not lost with the delete.
-    @Test func serverWinsKeepsARowThatWasInsertedAgain() async throws {
+    @Test("A row inserted again during its delete survives a conflict that the server wins")
+    func serverWinsKeepsARowThatWasInsertedAgain() async throws {
         let device = try await device(.serverWins)
         let todos = try device.todos()
         try await device.seed([localRow("a", 1)])
@@ -62,7 +64,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "anew", rank: 1)])
     }
 
-    @Test func clientWinsSendsTheWholeRow() async throws {
+    @Test("The clientWins policy sends the whole row with the version of the latest conflict")
+    func clientWinsSendsTheWholeRow() async throws {
         let device = try await edited(.clientWins)
         transport.add(
             .json(412, serverRow("a", 2, text: "theirs", rank: 4)),
@@ -75,14 +78,16 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 4, text: "mine")])
     }
 
-    @Test func clientWinsStopsAfterSeveralConflicts() async throws {
+    @Test("The clientWins policy parks an operation after nine conflicts")
+    func clientWinsStopsAfterSeveralConflicts() async throws {
         let device = try await edited(.clientWins)
         for version in 2..<20 { transport.add(.json(412, serverRow("a", version))) }
         #expect(try await device.push()?.status == .operationErrors)
         #expect(transport.sent.count == 9)
     }
 
-    @Test func clientWinsDeletesAChangedRow() async throws {
+    @Test("The clientWins policy deletes a row that another device has changed")
+    func clientWinsDeletesAChangedRow() async throws {
         let device = try await device(.clientWins)
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -91,8 +96,10 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.ifMatch) == ["\"v1\"", "\"v2\""])
     }
 
-    /// A gateway's 404 drops no edit: the device looks for the row in the table's list.
-    @Test(arguments: [""])
+    @Test(
+        "After an empty 404, the device searches the table's list and preserves the edit",
+        arguments: [""]
+    )
     func aGateways404IsNotADeletedRow(body: String) async throws {
         let device = try await edited(.serverWins)
         transport.add(.json(404, body), page([serverRow("a", 1)]), .status(503))
@@ -102,7 +109,7 @@ import TidelineTestSupport
         #expect(try await device.rows().count == 1)
     }
 
-    @Test(arguments: [404, 410])
+    @Test("An update of a deleted row is reported as a conflict", arguments: [404, 410])
     func anUpdateOfADeletedRowIsAConflict(status: Int) async throws {
         let device = try await edited(.fail)
         transport.add(.json(status, #"{"error":"It is not there.","code":"noSuchRow"}"#))
@@ -114,14 +121,16 @@ import TidelineTestSupport
         #expect(try await device.rows() == [])
     }
 
-    @Test func serverWinsAppliesADelete() async throws {
+    @Test("The serverWins policy removes a row that the server has deleted")
+    func serverWinsAppliesADelete() async throws {
         let device = try await edited(.serverWins)
         transport.add(.json(410, #"{"error":"Gone."}"#))
         #expect(try await device.push() == nil)
         #expect(try await device.rows() == [])
     }
 
-    @Test func clientWinsRestoresADeletedRow() async throws {
+    @Test("The clientWins policy restores a row that the server has deleted")
+    func clientWinsRestoresADeletedRow() async throws {
         let device = try await edited(.clientWins)
         transport.add(
             .json(410, #"{"error":"Gone."}"#),
@@ -134,7 +143,10 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "mine")])
     }
 
-    @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
+    @Test(
+        "An operation succeeds if the conflicting row already has the sent values",
+        arguments: [ConflictPolicy.fail, .serverWins, .clientWins]
+    )
     func aConflictWithTheSentRowIsASuccess(policy: ConflictPolicy) async throws {
         let transport = ScriptedTransport([.json(412, serverRow("a", 2, text: "mine", rank: 3))])
         let device = try await Device(transport, conflicts: policy)
@@ -144,7 +156,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 2, text: "mine", rank: 3)])
     }
 
-    @Test func twoInsertsOfTheSameIDWithDifferentRowsConflict() async throws {
+    @Test("Two inserts of one ID with different values conflict, and a retry sends an update")
+    func twoInsertsOfTheSameIDWithDifferentRowsConflict() async throws {
         let device = try await device(.fail)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.json(409, serverRow("a", 1, text: "theirs")))
@@ -158,8 +171,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].ifMatch == "\"v1\"")
     }
 
-    /// A screen that was read before a pull never overwrites newer values.
-    @Test func anOlderVersionIsAConflict() async throws {
+    @Test("A record read before a pull conflicts with the newer row")
+    func anOlderVersionIsAConflict() async throws {
         let device = try await device(.fail)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         var screen = try #require(try await device.todos().read(id: "a"))
@@ -174,7 +187,8 @@ import TidelineTestSupport
         #expect(error.serverItem?["text"] == "new")
     }
 
-    @Test func aRecordFromBeforeItsFirstPushOverwritesNothing() async throws {
+    @Test("A record from before its first push does not overwrite another device's change")
+    func aRecordFromBeforeItsFirstPushOverwritesNothing() async throws {
         let device = try await device(.fail)
         var screen = try await device.todos().insert(Todo(id: "a", text: "mine", rank: 1))
         #expect(screen.version == nil)
@@ -191,7 +205,8 @@ import TidelineTestSupport
         #expect(error.serverItem?["text"] == "theirs")
     }
 
-    @Test func aSelectionOfFieldsOverwritesNoOtherFields() async throws {
+    @Test("A record read with selected fields cannot overwrite the other fields")
+    func aSelectionOfFieldsOverwritesNoOtherFields() async throws {
         let device = try await device(.fail)
         try await device.seed([localRow("a", 1, text: "long text", rank: 1)])
         var query = Query<Todo>()

@@ -49,8 +49,8 @@ import TidelineTestSupport
 
     private let theirs = serverRow("a", 2, text: "theirs", rank: 9)
 
-    /// A value that its column cannot store does not replace the user's edit.
     @Test(
+        "A handler's row with an invalid value does not replace the user's edit",
         arguments: [
             ["rank": "abc"], ["text": 5], ["rank": .number(.nan)], ["complete": "yes"],
             ["text": "\u{0}"],
@@ -66,8 +66,8 @@ import TidelineTestSupport
         #expect(transport.sent.count == 1)
     }
 
-    /// The server's row is stored as it is, even if the model declares its column differently.
-    @Test func aServerRowIsStoredAsItIs() async throws {
+    @Test("A handler can write a server row whose column type differs from the model")
+    func aServerRowIsStoredAsItIs() async throws {
         let device = try await edited { conflict in
             var row = conflict.server ?? [:]
             row["text"] = "both"
@@ -81,7 +81,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].body == #"{"text":"both"}"#)
     }
 
-    @Test func theHandlerReceivesAllThreeStates() async throws {
+    @Test("The handler receives the base row, the local row and the server's row")
+    func theHandlerReceivesAllThreeStates() async throws {
         let device = try await edited { _ in .fail }
         transport.add(.json(412, theirs))
         let error = try #require(try await device.push()?.errors.first)
@@ -101,7 +102,8 @@ import TidelineTestSupport
         #expect(log.all.count == 1)
     }
 
-    @Test func localSendsTheLocalRow() async throws {
+    @Test("The resolution local sends the whole local row")
+    func localSendsTheLocalRow() async throws {
         let device = try await edited { _ in .local }
         transport.add(.json(412, theirs), .json(200, serverRow("a", 3, text: "mine", rank: 1)))
         #expect(try await device.push() == nil)
@@ -110,15 +112,16 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "mine", rank: 1)])
     }
 
-    @Test func serverStoresTheServersRow() async throws {
+    @Test("The resolution server stores the server's row")
+    func serverStoresTheServersRow() async throws {
         let device = try await edited { _ in .server }
         transport.add(.json(412, theirs))
         #expect(try await device.context.push().completed == 1)
         #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 9)])
     }
 
-    /// The handler received the row with its latest edits, so its decision applies to them, too.
-    @Test func serverDropsTheEditsThatTheHandlerReceived() async throws {
+    @Test("The resolution server drops all edits that the handler received")
+    func serverDropsTheEditsThatTheHandlerReceived() async throws {
         let device = try await edited { _ in .server }
         let todos = try device.todos()
         let theirs = theirs
@@ -134,7 +137,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func writeSendsTheDifferencesFromTheServersRow() async throws {
+    @Test("The resolution write sends the differences from the server's row")
+    func writeSendsTheDifferencesFromTheServersRow() async throws {
         let device = try await edited { conflict in
             guard let row = conflict.merged(["text": .append, "rank": .max]) ?? conflict.server
             else { return .fail }
@@ -148,15 +152,16 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "both", rank: 9)])
     }
 
-    /// Columns that the returned row does not have keep the server's values.
-    @Test func writeAcceptsPartOfARow() async throws {
+    @Test("Columns that the handler's row omits take the server's values")
+    func writeAcceptsPartOfARow() async throws {
         let device = try await edited { _ in .write(["rank": 4]) }
         transport.add(.json(412, theirs), .json(200, serverRow("a", 3, text: "theirs", rank: 4)))
         #expect(try await device.push() == nil)
         #expect(transport.sent[1].body == #"{"rank":4}"#)
     }
 
-    @Test func deleteDeletesOnBothSides() async throws {
+    @Test("The resolution delete deletes the row on the server and on the device")
+    func deleteDeletesOnBothSides() async throws {
         let device = try await edited { _ in .delete }
         transport.add(.json(412, theirs), .status(204))
         #expect(try await device.push() == nil)
@@ -165,8 +170,10 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// Deleted on the server, edited on the device.
-    @Test(arguments: [Resolution.local, .server, .delete, .write(["text": "anew"])])
+    @Test(
+        "The handler resolves the conflict of a row that was deleted on the server",
+        arguments: [Resolution.local, .server, .delete, .write(["text": "anew"])]
+    )
     func aRowDeletedOnTheServerIsResolved(resolution: Resolution) async throws {
         let device = try await edited { _ in resolution }
         transport.add(.json(410, serverRow("a", 2, deleted: true)))
@@ -186,8 +193,10 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// Deleted on the device, changed on the server.
-    @Test(arguments: [Resolution.local, .server, .delete, .write(["rank": 4])])
+    @Test(
+        "The handler resolves the conflict of a row that was deleted on the device",
+        arguments: [Resolution.local, .server, .delete, .write(["rank": 4])]
+    )
     func aRowDeletedOnTheDeviceIsResolved(resolution: Resolution) async throws {
         let device = try await device { _ in resolution }
         try await device.todos().delete(id: "a")
@@ -212,8 +221,9 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// Guarantee 7: a decision about an older state of the row does not apply.
-    @Test func theHandlerRunsAgainIfTheRowWasEdited() async throws {
+    /// A decision about an older state of the row does not apply.
+    @Test("The handler runs again if the row was edited in the meantime")
+    func theHandlerRunsAgainIfTheRowWasEdited() async throws {
         let log = log
         let todos = Mutex<SyncTable<Todo>?>(nil)
         let device = try await edited { _ in
@@ -231,7 +241,8 @@ import TidelineTestSupport
         #expect(transport.sent.count == 1)
     }
 
-    @Test func aRowThatIsAlwaysEditedIsParked() async throws {
+    @Test("The handler runs a limited number of times for a row that is always edited")
+    func aRowThatIsAlwaysEditedIsParked() async throws {
         let todos = Mutex<SyncTable<Todo>?>(nil)
         let log = log
         let device = try await edited { _ in
@@ -249,8 +260,8 @@ import TidelineTestSupport
         #expect(try await device.rows().first?["text"] == "mine")
     }
 
-    /// Base, local and server rows outlive the app; the same request meets the conflict again.
-    @Test func theHandlerRunsAgainAfterAKill() async throws {
+    @Test("A conflict is resolved after a restart if the app ended during the handler")
+    func theHandlerRunsAgainAfterAKill() async throws {
         let device = try await edited { _ in
             try await Task.sleep(for: .seconds(3600))
             return .server
@@ -271,8 +282,8 @@ import TidelineTestSupport
         #expect(transport.sent[0] == transport.sent[1])
     }
 
-    /// The other operations of the batch are completed in any case.
-    @Test func anErrorOfTheHandlerParksTheOperation() async throws {
+    @Test("An error thrown by the handler parks only the operation in conflict")
+    func anErrorOfTheHandlerParksTheOperation() async throws {
         let device = try await edited { _ in throw Odd() }
         try await device.todos().insert(Todo(id: "b", text: "mine"))
         transport.add(.json(412, theirs), .json(201, serverRow("b", 1, text: "mine")))
@@ -283,14 +294,16 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["update a attempted parked"])
     }
 
-    @Test func aRowThatNoTableCanStoreIsParked() async throws {
+    @Test("A handler's row that no table can store parks the operation")
+    func aRowThatNoTableCanStoreIsParked() async throws {
         let device = try await edited { _ in .write(["text": "\0"]) }
         transport.add(.json(412, theirs))
         #expect(try await device.push()?.errors.first?.message.contains("U+0000") == true)
     }
 
     /// A push in a handler would wait for itself.
-    @Test func aPushInAHandlerFails() async throws {
+    @Test("A push, pull or purge inside a handler throws an error")
+    func aPushInAHandlerFails() async throws {
         let inner = Mutex<Device?>(nil)
         let codes = Mutex<[SyncError.Code?]>([])
         let device = try await edited { _ in
@@ -310,7 +323,8 @@ import TidelineTestSupport
         try await device.todos().pull(queryID: nil)
     }
 
-    @Test func itStopsAfterSeveralConflicts() async throws {
+    @Test("An operation is parked after nine conflicts that the handler resolved")
+    func itStopsAfterSeveralConflicts() async throws {
         let device = try await edited { _ in .local }
         for version in 2..<20 { transport.add(.json(412, serverRow("a", version))) }
         #expect(try await device.push()?.status == .operationErrors)

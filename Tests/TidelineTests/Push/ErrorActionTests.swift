@@ -45,7 +45,8 @@ private struct Versioned: SyncRecord {
         return row
     }
 
-    @Test func aRetriedInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
+    @Test("A retried insert preserves columns that the record does not have")
+    func aRetriedInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
         let error = try await parkedError(device)
@@ -62,7 +63,8 @@ private struct Versioned: SyncRecord {
     }
 
     /// The request contains the differences from the base row.
-    @Test func aRetriedUpdateKeepsEditsThatTheRecordDoesNotHave() async throws {
+    @Test("A retried update preserves edits of columns that the record does not have")
+    func aRetriedUpdateKeepsEditsThatTheRecordDoesNotHave() async throws {
         let device = try await Device(transport)
         try await device.seed([noted(localRow("a", 1), "old")])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -80,7 +82,8 @@ private struct Versioned: SyncRecord {
         )
     }
 
-    @Test func aRetriedRowKeepsEditsThatItDoesNotName() async throws {
+    @Test("A retry with a partial row preserves edits of its other columns")
+    func aRetriedRowKeepsEditsThatItDoesNotName() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { ($0.complete, $0.text) = (true, "mine") }
@@ -94,8 +97,8 @@ private struct Versioned: SyncRecord {
         )
     }
 
-    /// Another device's changes stay, unless this device or the item changes the same columns.
-    @Test func aRetryAfterAConflictKeepsOtherDevicesChanges() async throws {
+    @Test("A retry after a conflict preserves another device's changes of other columns")
+    func aRetryAfterAConflictKeepsOtherDevicesChanges() async throws {
         let device = try await Device(transport)
         try await device.seed([noted(localRow("a", 1, rank: 1), "old")])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -112,8 +115,8 @@ private struct Versioned: SyncRecord {
         #expect(sent.body == #"{"complete":true,"rank":3}"#)
     }
 
-    /// A server value of the first retry is not an edit of this device in the second one.
-    @Test func aSecondRetryKeepsOtherDevicesChanges() async throws {
+    @Test("A second retry does not send another device's values as edits")
+    func aSecondRetryKeepsOtherDevicesChanges() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -130,8 +133,8 @@ private struct Versioned: SyncRecord {
         #expect(transport.sent.last?.body == #"{"complete":true,"rank":3}"#)
     }
 
-    /// A column that an older copy has not seen changing is not an edit.
-    @Test func aRetryWithAnOlderCopyKeepsOtherDevicesChanges() async throws {
+    @Test("A retry of an edit to an older record preserves another device's changes")
+    func aRetryWithAnOlderCopyKeepsOtherDevicesChanges() async throws {
         let device = try await Device(transport)
         let table = try device.client.syncTable(Versioned.self)
         try await device.seed([localRow("a", 1, text: "old")])
@@ -150,9 +153,8 @@ private struct Versioned: SyncRecord {
         #expect(transport.sent.last?.ifMatch == "\"v2\"")
     }
 
-    /// An insert whose id another device has used: columns that this device has no value for keep the other device's
-    /// values.
-    @Test func aRetriedInsertOverAnotherDevicesRowKeepsItsOtherColumns() async throws {
+    @Test("A retried insert over another device's row preserves its other columns")
+    func aRetriedInsertOverAnotherDevicesRowKeepsItsOtherColumns() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "mine", complete: true))
         transport.add(.json(409, serverRow("a", 2, text: "theirs", rank: 7)))
@@ -162,8 +164,8 @@ private struct Versioned: SyncRecord {
         #expect(local["text"] == "both" && local["complete"] == true && local["rank"] == 7)
     }
 
-    /// A row that the server has deleted is restored completely.
-    @Test func aRetryAfterATombstoneKeepsTheLocalRow() async throws {
+    @Test("A retry after a delete on the server preserves the local values")
+    func aRetryAfterATombstoneKeepsTheLocalRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, rank: 4)])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -174,8 +176,8 @@ private struct Versioned: SyncRecord {
         #expect(local["text"] == "back" && local["complete"] == true && local["rank"] == 4)
     }
 
-    /// Cancelling an insert removes its operation, and keeps the local row.
-    @Test func aCancelledInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
+    @Test("Cancelling an insert preserves local columns that the new record does not have")
+    func aCancelledInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
         let error = try await parkedError(device)
@@ -185,7 +187,8 @@ private struct Versioned: SyncRecord {
     }
 
     /// A row that the server does not have is a local row: the next edit inserts it again.
-    @Test func aRowThatIsKeptAfterATombstoneIsInsertedAgain() async throws {
+    @Test("A row that the app preserves after a tombstone has no version")
+    func aRowThatIsKeptAfterATombstoneIsInsertedAgain() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, rank: 4)])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -197,8 +200,8 @@ private struct Versioned: SyncRecord {
         #expect(try await device.todos().read(id: "a")?.rank == 4)
     }
 
-    /// The server's row is accepted, also with values that no table can store.
-    @Test func theServersRowIsAccepted() async throws {
+    @Test("The app can accept a server row that contains a column that no table can store")
+    func theServersRowIsAccepted() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -212,8 +215,8 @@ private struct Versioned: SyncRecord {
         #expect(try await device.todos().read(id: "a")?.text == "server")
     }
 
-    /// The same applies after an update of the app whose model has lost a column.
-    @Test func aRetryByALaterModelKeepsTheFormerModelsColumns() async throws {
+    @Test("A retry after an app update preserves columns that the new model lacks")
+    func aRetryByALaterModelKeepsTheFormerModelsColumns() async throws {
         try await withTemporaryFile { path in
             let former = try await Device(transport, store: SQLiteStore(path: path))
             try await former.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
@@ -234,10 +237,13 @@ private struct Versioned: SyncRecord {
         }
     }
 
-    @Test(arguments: [
-        ("text", Value.string("a\u{0}b")), ("rank", "not a number"), ("deleted", true),
-        ("rank", .number(.nan)), ("__x", 1),
-    ])
+    @Test(
+        "The actions of an error reject values that no table can store",
+        arguments: [
+            ("text", Value.string("a\u{0}b")), ("rank", "not a number"), ("deleted", true),
+            ("rank", .number(.nan)), ("__x", 1),
+        ]
+    )
     func aValueThatNoTableCanStoreIsRejected(column: String, value: Value) async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x"))

@@ -10,8 +10,8 @@ import TidelineTestSupport
 @Suite struct GroupJoinTests {
     private typealias Scene = GroupScene
 
-    /// Later operations see the effect of a group on the queue: each member is counted once.
-    @Test func aGroupWithoutChangesIsCompletedOnce() async throws {
+    @Test("Each operation of a transaction without remaining changes is completed once")
+    func aGroupWithoutChangesIsCompletedOnce() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])
         try await scene.set("a", "b", "c", to: "mine")
         for id in ["a", "b", "c"] {
@@ -56,7 +56,8 @@ import TidelineTestSupport
     }
 
     /// A row that stays because of a later edit has the values of the transaction.
-    @Test func anEditAfterADroppedMemberIsSentAfterItsGroup() async throws {
+    @Test("A transaction is resent with an edit of a deleted row, and then without that row")
+    func anEditAfterADroppedMemberIsSentAfterItsGroup() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await scene.set("a", "b", to: "mine")
         scene.tap.add(
@@ -99,8 +100,8 @@ import TidelineTestSupport
         )
     }
 
-    /// An insert without an answer joins a group that deletes its row: the delete is sent.
-    @Test func aJoinedInsertOfUnknownOutcomeIsDeletedOnTheServer() async throws {
+    @Test("A transaction that deletes an insert with an unknown outcome deletes it on the server")
+    func aJoinedInsertOfUnknownOutcomeIsDeletedOnTheServer() async throws {
         let scene = try await Scene()
         try await scene.change("a", text: "one")
         let device = scene.device
@@ -120,8 +121,8 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a two", "b first"])
     }
 
-    /// The unknown outcome is kept while the insert is parked with its group, and in the later edit.
-    @Test func aParkedMemberOfUnknownOutcomeIsDeletedOnTheServer() async throws {
+    @Test("The delete of a parked insert with an unknown outcome reaches the server")
+    func aParkedMemberOfUnknownOutcomeIsDeletedOnTheServer() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene([.dropAnswer], store: SQLiteStore(path: path))
             try await scene.change("a")
@@ -137,8 +138,8 @@ import TidelineTestSupport
         }
     }
 
-    /// No operation of a group is sent if the group contains an unreadable one, regardless of the order.
     @Test(
+        "No operation of a transaction is sent if one of them cannot be decoded",
         arguments: ["a", "b", "n"],
         ["base = '{\"id\":'", "kind = 9", "latest = 'x'"]
     )
@@ -190,8 +191,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An operation whose group is unreadable is not sent alone.
-    @Test func anOperationWithoutItsGroupIsNotSentAlone() async throws {
+    @Test("An operation whose transaction cannot be decoded is not sent alone")
+    func anOperationWithoutItsGroupIsNotSentAlone() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
             try await scene.change("a", "b")
@@ -203,8 +204,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An operation of the same row that follows a waiting group does not overtake it.
-    @Test func anEditAfterAWaitingGroupWaits() async throws {
+    @Test("An edit does not overtake a transaction of its row that has an undeclared table")
+    func anEditAfterAWaitingGroupWaits() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene([.dropRequest], store: SQLiteStore(path: path))
             try await scene.change("a")

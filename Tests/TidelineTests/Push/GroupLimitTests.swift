@@ -9,8 +9,8 @@ import TidelineTestSupport
 @Suite struct GroupLimitTests {
     private typealias Scene = GroupScene
 
-    /// A group whose answers exceed the server's limit is parked, and nothing waits for it.
-    @Test func aGroupWithTooLargeAnswersIsParked() async throws {
+    @Test("A transaction whose responses exceed the server's limit is parked and blocks nothing")
+    func aGroupWithTooLargeAnswersIsParked() async throws {
         var limits = SyncLimits()
         limits.batchRowsFirst = 3
         let scene = try await Scene(limits: limits)
@@ -41,8 +41,8 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a mine", "b mine", "z alone", "note n mine"])
     }
 
-    /// A batch without space for any answer is made smaller until the group is alone.
-    @Test func aGroupWithTooLargeAnswersIsSentAlone() async throws {
+    @Test("A batch without space for any response shrinks until the transaction is alone")
+    func aGroupWithTooLargeAnswersIsSentAlone() async throws {
         let scene = try await Scene()
         let tooLarge = (1...4).map {
             #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
@@ -56,8 +56,10 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a first", "b first", "z alone"])
     }
 
-    /// That a server accepted a batch is known after a restart: a gateway's 404 does not split a group.
-    @Test(arguments: [404, 405, 501])
+    @Test(
+        "A gateway's error after a restart does not split a transaction",
+        arguments: [404, 405, 501]
+    )
     func thatAServerAcceptsBatchesIsStored(status: Int) async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
@@ -76,8 +78,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A transaction that exceeds the server's batch size is rejected when it is made, and nothing is changed.
-    @Test func aTransactionOfTooManyBytesIsRejected() async throws {
+    @Test("A transaction with too many bytes throws an error and changes nothing")
+    func aTransactionOfTooManyBytesIsRejected() async throws {
         let scene = try await Scene()
         let text = String(repeating: "x", count: 900_000)
         let error = await #expect(throws: SyncError.self) {
@@ -95,8 +97,10 @@ import TidelineTestSupport
         #expect(try await scene.device.push() == nil)
     }
 
-    /// The limit equals the size of the request to the byte, with any characters that need escaping.
-    @Test(arguments: ["plain", "\u{1}\"\\ä😀", ""])
+    @Test(
+        "The size of a transaction equals the size of its request to the byte",
+        arguments: ["plain", "\u{1}\"\\ä😀", ""]
+    )
     func theSizeOfATransactionIsTheSizeOfItsBatch(text: String) async throws {
         let measured = try await Scene()
         try await measured.change("a", "b", text: text)
@@ -112,8 +116,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A server with a lower limit reports it; the error says what to do.
-    @Test func theErrorNamesAServerWithALowerLimit() async throws {
+    @Test("The error of a 413 response names the server's limit")
+    func theErrorNamesAServerWithALowerLimit() async throws {
         let scene = try await Scene([.answer(413), .answer(413)])
         try await scene.change("a", "b")
         for _ in 0..<2 {

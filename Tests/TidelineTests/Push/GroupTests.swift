@@ -11,7 +11,8 @@ import TidelineTestSupport
 @Suite struct GroupTests {
     private typealias Scene = GroupScene
 
-    @Test func aTransactionIsOneGroupOfABatch() async throws {
+    @Test("A transaction is sent as one atomic group of a batch")
+    func aTransactionIsOneGroupOfABatch() async throws {
         let scene = try await Scene()
         try await scene.device.todos().insert(Todo(id: "c", text: "alone"))
         try await scene.change("a", "b")
@@ -24,7 +25,8 @@ import TidelineTestSupport
     }
 
     /// Arrays are atomic on this device only: they may have more rows than a batch.
-    @Test func arraysAreNotGroups() async throws {
+    @Test("An update of an array is not sent as an atomic group")
+    func arraysAreNotGroups() async throws {
         let scene = try await Scene()
         var rows = try await scene.device.todos().read()
         for index in rows.indices { rows[index].text = "many" }
@@ -33,8 +35,10 @@ import TidelineTestSupport
         #expect(scene.tap.groups == [["-", "-"]])
     }
 
-    /// No operation of the group is executed, each row has its error, and a retry of one row sends all of them.
-    @Test(arguments: ["a", "b", "n"])
+    @Test(
+        "A rejected transaction is parked completely, and a retry of a row sends all of it",
+        arguments: ["a", "b", "n"]
+    )
     func aRejectedGroupIsParkedAndRetriedCompletely(retried: String) async throws {
         let scene = try await Scene()
         try await scene.interfere("b")
@@ -72,8 +76,8 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == truth)
     }
 
-    /// An edit of a row that only waits for another row sends all of them again.
-    @Test func anEditReleasesTheWholeGroup() async throws {
+    @Test("An edit of one row of a parked transaction sends all of it again")
+    func anEditReleasesTheWholeGroup() async throws {
         let scene = try await Scene()
         try await scene.interfere("b")
         try await scene.change("a", "b")
@@ -89,8 +93,8 @@ import TidelineTestSupport
         #expect(scene.tap.groups == [["g1", "g1", "g1"], ["g1", "g1", "g1"]])
     }
 
-    /// A discarded row leaves the group; the others are sent again when one of them is retried.
-    @Test func aDiscardedRowLeavesTheGroup() async throws {
+    @Test("A retry sends a parked transaction without the row that the app discarded")
+    func aDiscardedRowLeavesTheGroup() async throws {
         let scene = try await Scene()
         try await scene.interfere("b")
         try await scene.change("a", "b")
@@ -103,7 +107,8 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a mine", "b theirs", "note n mine"])
     }
 
-    @Test func aPolicyResolvesAMemberAndTheWholeGroupIsSentAgain() async throws {
+    @Test("A transaction is sent again after the policy resolves the conflict of one row")
+    func aPolicyResolvesAMemberAndTheWholeGroupIsSentAgain() async throws {
         let mine = try await Scene(conflicts: .clientWins)
         try await mine.interfere("b")
         try await mine.change("a", "b")
@@ -124,8 +129,10 @@ import TidelineTestSupport
         #expect(try await handled.device.push()?.errors.map(\.itemID) == ["a", "b", "n"])
     }
 
-    /// The same bytes are sent again, and the server gives the same answers.
-    @Test(arguments: [BatchTap.Fate.dropAnswer, .dropRequest])
+    @Test(
+        "A transaction without a response is resent with the same bytes after a restart",
+        arguments: [BatchTap.Fate.dropAnswer, .dropRequest]
+    )
     func aGroupWithoutAnAnswerIsSentAgain(fate: BatchTap.Fate) async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene([fate], store: SQLiteStore(path: path))
@@ -143,8 +150,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An earlier attempt of a row is sent first, and then the group that changes the row again.
-    @Test func anEarlierOperationOfARowIsSentFirst() async throws {
+    @Test("An earlier attempt of a row is sent before a transaction that changes it again")
+    func anEarlierOperationOfARowIsSentFirst() async throws {
         let scene = try await Scene([.dropRequest])
         try await scene.change("a", text: "one", note: "m")
         #expect(try await scene.device.push()?.status == .networkFailure)
@@ -177,8 +184,7 @@ import TidelineTestSupport
         )
     }
 
-    /// A slice of any size contains a group completely.
-    @Test func aGroupIsNeverSplit() async throws {
+    @Test("Batch limits never split a transaction") func aGroupIsNeverSplit() async throws {
         var limits = SyncLimits()
         limits.batchRowsFirst = 2
         limits.batchRowsMax = 2
@@ -198,7 +204,8 @@ import TidelineTestSupport
         #expect(scene.tap.singles.count == 2)
     }
 
-    @Test func aTransactionOfTooManyRowsIsRejected() async throws {
+    @Test("A transaction with too many rows throws an error and changes nothing")
+    func aTransactionOfTooManyRowsIsRejected() async throws {
         var limits = SyncLimits()
         limits.transactionRowsMax = 3
         let scene = try await Scene(limits: limits)
@@ -219,8 +226,8 @@ import TidelineTestSupport
         )
     }
 
-    /// A batch that is rejected as too large contains one group: it cannot be made smaller.
-    @Test func aGroupThatIsTooLargeForTheServerIsParked() async throws {
+    @Test("A transaction that the server rejects as too large is parked")
+    func aGroupThatIsTooLargeForTheServerIsParked() async throws {
         var limits = SyncLimits()
         limits.batchRowsFirst = 3
         let scene = try await Scene([.answer(413)], limits: limits)
@@ -231,8 +238,8 @@ import TidelineTestSupport
         #expect(try await scene.serverContents().contains("c "))
     }
 
-    /// Without batches the server executes the operations in order, and a rejected one is parked alone.
-    @Test func withoutBatchesOperationsAreSentInOrder() async throws {
+    @Test("Without batches, operations are sent in order and a rejected one is parked alone")
+    func withoutBatchesOperationsAreSentInOrder() async throws {
         let script = ScriptedTransport([
             // A list of a server without any identifying header field: an original server.
             page([serverRow("a", 1)]),
@@ -259,7 +266,10 @@ import TidelineTestSupport
     }
 
     /// The original servers identify themselves, or are known by their lists.
-    @Test(arguments: OriginalServer.Flavor.allCases)
+    @Test(
+        "A transaction is pushed to an original server",
+        arguments: OriginalServer.Flavor.allCases
+    )
     func originalServersGetOperationsInOrder(flavor: OriginalServer.Flavor) async throws {
         let server = OriginalServer(
             flavor,
@@ -280,8 +290,11 @@ import TidelineTestSupport
         #expect(try await device.client.table(Note.self).read(id: "n")?.body == "mine")
     }
 
-    /// A gateway's page as the very first answer of an endpoint decides nothing.
-    @Test(arguments: [403, 404, 405, 501], [1, 2])
+    @Test(
+        "A gateway's page as the first response of an endpoint does not split a transaction",
+        arguments: [403, 404, 405, 501],
+        [1, 2]
+    )
     func aFirstPageOfAGatewayDoesNotSplitAGroup(status: Int, pages: Int) async throws {
         let server = try await makeServer()
         let tap = BatchTap(server.transport)
@@ -302,9 +315,10 @@ import TidelineTestSupport
         #expect(tap.singles.isEmpty)
     }
 
-    /// A proxy that always rejects batches, in front of a server that accepts them: the group waits and is named, and
-    /// blocks neither other rows nor pulls.
-    @Test(arguments: [403, 404, 405, 501])
+    @Test(
+        "A transaction stays queued and blocks no other row while a proxy rejects batches",
+        arguments: [403, 404, 405, 501]
+    )
     func aProxyThatRejectsBatchesDoesNotSplitAGroup(status: Int) async throws {
         let server = try await makeServer()
         let tap = BatchTap(server.transport)
@@ -335,8 +349,10 @@ import TidelineTestSupport
         #expect(try await other.client.table(Note.self).count() == 1)
     }
 
-    /// A path that is missing for a while does not split a group for a server that accepts batches.
-    @Test(arguments: [404, 200, 502])
+    @Test(
+        "A server that accepted batches never receives part of a transaction",
+        arguments: [404, 200, 502]
+    )
     func aServerThatAcceptedBatchesNeverGetsPartsOfAGroup(status: Int) async throws {
         let scene = try await Scene()
         try await scene.change("a", note: "m")
@@ -352,8 +368,8 @@ import TidelineTestSupport
         #expect(again.tap.singles.isEmpty)
     }
 
-    /// An edit during the batch is kept, and is sent after the group.
-    @Test func anEditDuringTheBatchIsKept() async throws {
+    @Test("An edit made during the batch is sent after the transaction")
+    func anEditDuringTheBatchIsKept() async throws {
         let scene = try await Scene()
         let todos = try scene.device.todos()
         try await scene.change("a", "b")
@@ -364,8 +380,8 @@ import TidelineTestSupport
         #expect(row.text == "mine" && row.rank == 7)
     }
 
-    /// A rejected group whose row was edited in the meantime is sent again with the edit, and is then parked.
-    @Test func anEditDuringARejectedBatchReleasesIt() async throws {
+    @Test("A rejected transaction whose row was edited is sent again and then parked")
+    func anEditDuringARejectedBatchReleasesIt() async throws {
         let scene = try await Scene()
         let todos = try scene.device.todos()
         try await scene.interfere("b")
@@ -405,8 +421,8 @@ import TidelineTestSupport
         )
     }
 
-    /// An operation without changes is completed without a request; the rest of the group is sent.
-    @Test func aMemberWithoutChangesIsLeftOut() async throws {
+    @Test("A transaction is sent without an operation whose edit was reverted")
+    func aMemberWithoutChangesIsLeftOut() async throws {
         let scene = try await Scene()
         try await scene.change("a", "b")
         try await scene.device.todos().update(id: "b") { $0.text = "first" }
@@ -415,8 +431,8 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a mine", "b first", "note n mine"])
     }
 
-    /// A group with a table that the app does not name waits for it, and blocks no other operation.
-    @Test func aGroupOfAnUnnamedTableWaits() async throws {
+    @Test("A transaction with an undeclared table stays queued and blocks no other operation")
+    func aGroupOfAnUnnamedTableWaits() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
             try await scene.change("a")

@@ -14,9 +14,11 @@ import TidelineTestSupport
         try await Device(transport, conflicts: policy)
     }
 
-    /// Guarantee 1: the insert arrived, its answer was lost, and another device changed the row; the later delete
-    /// applies to that row.
-    @Test(arguments: [ConflictPolicy.fail, .clientWins, .serverWins])
+    /// The insert arrived, its response was lost, and another device changed the row before the delete.
+    @Test(
+        "A delete after an insert with a lost response deletes a row that has changed since",
+        arguments: [ConflictPolicy.fail, .clientWins, .serverWins]
+    )
     func aDeleteAfterAnInsertOfUnknownOutcomeIsSent(policy: ConflictPolicy) async throws {
         let device = try await device(policy)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -31,8 +33,8 @@ import TidelineTestSupport
         #expect(try await device.rows().isEmpty)
     }
 
-    /// An edit that reverts an operation in flight does not count if the operation gives way to the server's row.
-    @Test func anEditRevertedInFlightOverwritesNothing() async throws {
+    @Test("An edit that reverts an operation in flight does not overwrite the server's row")
+    func anEditRevertedInFlightOverwritesNothing() async throws {
         let device = try await device(.serverWins)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "new" }
@@ -53,8 +55,8 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "a")?.text == "theirs")
     }
 
-    /// The same applies if the row was deleted in the meantime, and another device restored it.
-    @Test func anEditRevertedAfterADeletionOverwritesNothing() async throws {
+    @Test("A reverted value does not overwrite a row that another device restored")
+    func anEditRevertedAfterADeletionOverwritesNothing() async throws {
         let device = try await device(.serverWins)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "new" }
@@ -81,8 +83,8 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "a")?.text == "theirs")
     }
 
-    /// Guarantee 3: a tombstone that arrived while an operation was parked is kept when an edit reverts the change.
-    @Test func aTombstoneOfARowWithAParkedOperationIsKept() async throws {
+    @Test("Reverting a parked update removes the row if its tombstone was pulled")
+    func aTombstoneOfARowWithAParkedOperationIsKept() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1, text: "old")])
         try await device.todos().update(id: "a") { $0.text = "new" }
@@ -96,9 +98,8 @@ import TidelineTestSupport
         #expect(try await device.queue().isEmpty)
     }
 
-    /// The rule of the queue: an insert and a delete cancel each other out if they were never attempted, even if
-    /// another device uses the id.
-    @Test func anotherDevicesRowOutlivesAnInsertThatWasNeverSent() async throws {
+    @Test("An insert and a delete that were never sent do not remove another device's row")
+    func anotherDevicesRowOutlivesAnInsertThatWasNeverSent() async throws {
         let device = try await device()
         transport.add(
             .run { _ in
@@ -115,9 +116,10 @@ import TidelineTestSupport
         #expect(transport.sent.count == 1)
     }
 
-    /// Guarantee 1: a row that is inserted again after its delete is restored, also if the server was busy at the first
-    /// attempt.
-    @Test(arguments: [ConflictPolicy.fail, .clientWins, .serverWins])
+    @Test(
+        "An insert over a tombstone restores the row after a 503 response",
+        arguments: [ConflictPolicy.fail, .clientWins, .serverWins]
+    )
     func aRowInsertedAgainIsRestoredAfterABusyServer(policy: ConflictPolicy) async throws {
         let device = try await device(policy)
         try await device.todos().insert(Todo(id: "a", text: "second life"))
@@ -133,8 +135,8 @@ import TidelineTestSupport
         #expect(try await device.rows().map { $0["text"] } == ["second life"])
     }
 
-    /// A screen that was read before a pull never overwrites newer values, also if an operation in flight is rejected.
-    @Test func anOlderBasisOutlivesARejection() async throws {
+    @Test("An edit keeps its older base version when the operation in flight is rejected")
+    func anOlderBasisOutlivesARejection() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1, text: "old")])
         transport.add(
@@ -151,8 +153,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.ifMatch == "\"v0\"")
     }
 
-    /// A row that the server never had is inserted, never patched without If-Match.
-    @Test func anItemKeptWithoutAServerRowIsInsertedByItsNextEdit() async throws {
+    @Test("A local row without a server row is inserted by its next edit")
+    func anItemKeptWithoutAServerRowIsInsertedByItsNextEdit() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "refused"))
         transport.add(.status(400))
@@ -164,8 +166,7 @@ import TidelineTestSupport
         #expect(transport.sent.last?.method == "POST")
     }
 
-    /// A proxy's page says nothing about a row.
-    @Test(arguments: [404, 410])
+    @Test("Operations are retried after a proxy responds with an HTML page", arguments: [404, 410])
     func anOperationIsRetriedAfterAProxysPage(status: Int) async throws {
         let device = try await device(.serverWins)
         try await device.seed([localRow("a", 1), localRow("b", 1)])
@@ -185,9 +186,8 @@ import TidelineTestSupport
         #expect(try await device.rows().map { $0["text"] } == ["edited"])
     }
 
-    /// Guarantee 9: operations that an earlier version of the app left for a table that this version does not name stay
-    /// visible, and block nothing.
-    @Test func operationsOfAnUnnamedTableWait() async throws {
+    @Test("Operations of an undeclared table stay queued and do not block other tables")
+    func operationsOfAnUnnamedTableWait() async throws {
         let store = MemoryStore()
         let first = try await Device(transport, store: store)
         try await first.client.syncTable(Note.self).insert(Note(id: "n", body: "later"))

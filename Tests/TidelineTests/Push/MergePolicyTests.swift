@@ -17,7 +17,8 @@ import TidelineTestSupport
         return device
     }
 
-    @Test func columnsChangedOnOneSideAreCombined() async throws {
+    @Test("Columns that only one device changed are combined")
+    func columnsChangedOnOneSideAreCombined() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(
@@ -30,8 +31,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// A value that the server already has is not sent: both devices changed the column to the same value.
-    @Test func aColumnThatBothChangedEquallyIsNotSent() async throws {
+    @Test("A column that both devices changed to the same value is not sent")
+    func aColumnThatBothChangedEquallyIsNotSent() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "both") }
         transport.add(
@@ -49,8 +50,7 @@ import TidelineTestSupport
         return .integer(theirs + mine - base)
     }
 
-    /// Two devices that each add one have added two, also without any other difference.
-    @Test(arguments: [false, true])
+    @Test("A custom rule adds up equal increments of two devices", arguments: [false, true])
     func equalIncrementsAddUp(changesText: Bool) async throws {
         let device = try await device(.merge(["rank": Self.sum]))
         try await device.todos().update(id: "a") {
@@ -72,7 +72,8 @@ import TidelineTestSupport
     private static let isKnown: HTTPFields = ["Repeatability-Result": "accepted"]
 
     /// A lower layer may have sent the request twice: on other servers equal changes may be the same change.
-    @Test func equalIncrementsCountOnceWithoutAnIdempotencyLedger() async throws {
+    @Test("Equal increments count once on a server without an idempotency ledger")
+    func equalIncrementsCountOnceWithoutAnIdempotencyLedger() async throws {
         let device = try await device(.merge(["rank": Self.sum]))
         try await device.todos().update(id: "a") { $0.rank = 2 }
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 2)))
@@ -81,8 +82,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 2, text: "old", rank: 2)])
     }
 
-    /// The answer of the first attempt was lost, and another device has changed the text in the meantime.
-    @Test func anIncrementWithALostAnswerIsNotAddedNextToAnotherDevicesChange() async throws {
+    @Test("An increment with a lost response counts once if another device changed the text")
+    func anIncrementWithALostAnswerIsNotAddedNextToAnotherDevicesChange() async throws {
         let device = try await device(.merge(["rank": Self.sum, "text": .server]))
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (2, "mine") }
         transport.add(.lost, .json(412, serverRow("a", 3, text: "theirs", rank: 2)))
@@ -92,8 +93,9 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "theirs", rank: 2)])
     }
 
-    /// The handler runs after a lost answer, too: its merge does not add equal changes.
-    @Test func aHandlersMergeCountsEqualIncrementsOnce() {
+    /// The handler runs after a lost response, too.
+    @Test("The merge of a conflict handler counts equal increments once")
+    func aHandlersMergeCountsEqualIncrementsOnce() {
         let conflict = Conflict(
             table: "Todo",
             itemID: "a",
@@ -107,7 +109,8 @@ import TidelineTestSupport
     }
 
     /// Both devices inserted the same row; the server's row has one more column.
-    @Test func anInsertThatAlreadyExistsSucceedsUnderARule() async throws {
+    @Test("An insert of a row that already exists succeeds under a merge rule")
+    func anInsertThatAlreadyExistsSucceedsUnderARule() async throws {
         let device = try await Device(transport, conflicts: .merge(["rank": Self.sum]))
         _ = try await device.todos().insert(Todo(id: "b", text: "seed", rank: 0))
         let row = serverRow("b", 2, text: "seed", rank: 0, #","owner":"anna""#)
@@ -117,9 +120,11 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// A rule that returns an invalid value parks equal changes like different ones; a rule that returns nil leaves the
-    /// value.
-    @Test(arguments: [Value?.some(.string("3")), nil])
+    /// A rule that returns nil leaves the value.
+    @Test(
+        "A rule that returns an invalid value for equal changes parks the operation",
+        arguments: [Value?.some(.string("3")), nil]
+    )
     func aRuleThatFailsOnEqualIncrementsParksTheOperation(value: Value?) async throws {
         let device = try await device(.merge(["rank": .custom { _, _, _ in value }]))
         try await device.todos().update(id: "a") { $0.rank = 2 }
@@ -129,8 +134,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == (value == nil ? [] : ["update a attempted parked"]))
     }
 
-    /// A change that may have arrived is not added to its own result.
-    @Test func anIncrementWithALostAnswerCountsOnce() async throws {
+    @Test("An increment with a lost response counts once")
+    func anIncrementWithALostAnswerCountsOnce() async throws {
         let device = try await device(.merge(["rank": Self.sum]))
         try await device.todos().update(id: "a") { $0.rank = 2 }
         transport.add(.lost, .json(412, serverRow("a", 2, text: "old", rank: 2)))
@@ -140,7 +145,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 2, text: "old", rank: 2)])
     }
 
-    @Test func contestedColumnsAreNamed() async throws {
+    @Test("The error names the columns that both devices changed")
+    func contestedColumnsAreNamed() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "mine") }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
@@ -156,8 +162,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].ifMatch == "\"v2\"")
     }
 
-    /// Base and columns are stored, also for the app's next run.
-    @Test func anErrorOfAnEarlierRunShowsTheBase() async throws {
+    @Test("An error of an earlier run has the base row and the differing columns")
+    func anErrorOfAnEarlierRunShowsTheBase() async throws {
         let device = try await device(.fail)
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
@@ -169,7 +175,8 @@ import TidelineTestSupport
         #expect(error.differingColumns == ["text", "rank"])
     }
 
-    @Test func rulesDecideConflictingColumns() async throws {
+    @Test("Merge rules decide the columns that both devices changed")
+    func rulesDecideConflictingColumns() async throws {
         let device = try await device(.merge(["rank": .max, "text": .append]))
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (3, "old, mine") }
         transport.add(
@@ -183,8 +190,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [row])
     }
 
-    /// A rule that returns an invalid value for its column has not decided: the edit stays.
     @Test(
+        "A merge rule that returns an invalid value for a number causes a conflict",
         arguments: [
             .number(.nan), .number(.infinity), "seven", .bool(true), .number(1.5),
             .json(JSON(checked: "[1]")),
@@ -203,7 +210,10 @@ import TidelineTestSupport
         #expect(transport.sent.count == 1)
     }
 
-    @Test(arguments: ["a\u{0}b" as Value, 5, .number(.nan)])
+    @Test(
+        "A merge rule that returns an invalid value for a text causes a conflict",
+        arguments: ["a\u{0}b" as Value, 5, .number(.nan)]
+    )
     func anInvalidTextOfARuleIsAConflict(value: Value) async throws {
         let device = try await device(.merge(["text": .custom { _, _, _ in value }]))
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -213,8 +223,8 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "a")?.text == "mine")
     }
 
-    /// Nothing remains to be sent if the rules choose the server's values.
-    @Test func aMergeThatEqualsTheServersRowSucceeds() async throws {
+    @Test("A merge that equals the server's row succeeds without another request")
+    func aMergeThatEqualsTheServersRowSucceeds() async throws {
         let device = try await device(.merge(["rank": .max]))
         try await device.todos().update(id: "a") { $0.rank = 3 }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 9)))
@@ -222,16 +232,16 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 9)])
     }
 
-    /// A closure that returns a value that no table can store makes a conflict.
-    @Test func aValueThatNoTableCanStoreIsAConflict() async throws {
+    @Test("A merge rule that returns a value that no table can store causes a conflict")
+    func aValueThatNoTableCanStoreIsAConflict() async throws {
         let device = try await device(.merge(["text": .custom { _, _, _ in "\0" }]))
         try await device.todos().update(id: "a") { $0.text = "mine" }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
         #expect(try await device.push()?.errors.count == 1)
     }
 
-    /// Guarantee 7, in the merged row, too.
-    @Test func editsDuringTheMergeStay() async throws {
+    @Test("Edits made while an operation is sent are part of the merged row")
+    func editsDuringTheMergeStay() async throws {
         let device = try await device()
         let todos = try device.todos()
         try await todos.update(id: "a") { $0.rank = 7 }
@@ -248,7 +258,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func aDeleteDuringTheMergeIsSent() async throws {
+    @Test("A delete made while an operation is sent is sent instead of the merged row")
+    func aDeleteDuringTheMergeIsSent() async throws {
         let device = try await device()
         let todos = try device.todos()
         try await todos.update(id: "a") { $0.rank = 7 }
@@ -264,7 +275,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [])
     }
 
-    @Test func aDeleteAndAnEditParkInBothOrders() async throws {
+    @Test("A delete and an edit of one row conflict, regardless of the device that deletes")
+    func aDeleteAndAnEditParkInBothOrders() async throws {
         let device = try await device()
         try await device.seed([localRow("b", 1)])
         try await device.todos().update(id: "a") { $0.rank = 7 }
@@ -279,7 +291,8 @@ import TidelineTestSupport
         #expect(errors[1].serverItem?["text"] == "theirs")
     }
 
-    @Test func twoInsertsAreMerged() async throws {
+    @Test("Two inserts of the same ID are merged by a rule")
+    func twoInsertsAreMerged() async throws {
         let device = try await device(.merge(["text": .union]))
         try await device.todos().insert(Todo(id: "b", text: "mine", rank: 4))
         transport.add(
@@ -291,7 +304,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].description == sent)
     }
 
-    @Test func insertsWithoutARuleAreAConflict() async throws {
+    @Test("Two inserts of the same ID conflict without a merge rule")
+    func insertsWithoutARuleAreAConflict() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "b", text: "mine"))
         transport.add(.json(409, serverRow("b", 1, text: "theirs")))
@@ -301,7 +315,8 @@ import TidelineTestSupport
     }
 
     /// The base state of the edit is not stored: a merge with another base would invent edits.
-    @Test func anOlderCopyIsNotABase() async throws {
+    @Test("The edit of an older record is a conflict without a base row")
+    func anOlderCopyIsNotABase() async throws {
         let device = try await device()
         var screen = try #require(try await device.todos().read(id: "a"))
         transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
@@ -315,7 +330,8 @@ import TidelineTestSupport
     }
 
     /// The first attempt may have arrived, and another device may have reverted it since.
-    @Test func anUnknownOutcomeIsNotMerged() async throws {
+    @Test("An operation with an unknown outcome is not merged")
+    func anUnknownOutcomeIsNotMerged() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.lost)
@@ -325,7 +341,8 @@ import TidelineTestSupport
     }
 
     /// A server with an idempotency ledger would have replayed the answer.
-    @Test func aServerWithAnIdempotencyLedgerReportsTheOutcome() async throws {
+    @Test("A retried operation is merged if the server has an idempotency ledger")
+    func aServerWithAnIdempotencyLedgerReportsTheOutcome() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.lost)
@@ -338,7 +355,8 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test func itStopsAfterSeveralConflicts() async throws {
+    @Test("An operation is parked after nine merges that end in conflicts")
+    func itStopsAfterSeveralConflicts() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         for version in 2..<20 {
@@ -348,7 +366,8 @@ import TidelineTestSupport
         #expect(transport.sent.count == 9)
     }
 
-    @Test func aRuleForAnUnknownColumnIsRejected() async throws {
+    @Test("Initialization rejects a merge rule for an unknown column")
+    func aRuleForAnUnknownColumnIsRejected() async throws {
         let client = SyncClient(endpoint: Device.endpoint, transport: transport)
         let error = await #expect(throws: SyncError.self) {
             try await client.syncContext.initialize(
@@ -361,8 +380,10 @@ import TidelineTestSupport
         #expect(error?.message.contains("rang.") == true)
     }
 
-    /// Server and client merge with the same code: both get the same row, and the same conflicts.
-    @Test(arguments: UInt64(0)..<60)
+    @Test(
+        "The client's merge and the server's merge produce the same row and conflicts",
+        arguments: UInt64(0)..<60
+    )
     func theMergeAgreesWithTheServersMerge(seed: UInt64) async throws {
         var results: [[String]] = []
         for rule in [ConflictRule.merge, .reject] {

@@ -24,8 +24,10 @@ private struct Timed: SyncRecord, Hashable {
         transport.add(.json(200, serverRow("a", version, text: text, rank: rank)))
     }
 
-    /// An editor that saves one struct again and again has no conflict with itself.
-    @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
+    @Test(
+        "Saving the same record repeatedly causes no conflict",
+        arguments: [ConflictPolicy.fail, .serverWins, .clientWins]
+    )
     func anAutosaveIsNotAConflict(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
@@ -47,7 +49,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.count == 41)
     }
 
-    @Test func anAutosaveOfAModelWithATimeIsNotAConflict() async throws {
+    @Test("Saving a record with a time but no version repeatedly causes no conflict")
+    func anAutosaveOfAModelWithATimeIsNotAConflict() async throws {
         let device = try await Device(transport, tables: [Timed.self])
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         let table = try device.client.syncTable(Timed.self)
@@ -61,8 +64,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.body == #"{"text":"draft 5"}"#)
     }
 
-    /// A column that another update of this device changed is only out of date in the record.
-    @Test func anOutdatedColumnIsNotWritten() async throws {
+    @Test("A record does not overwrite a column that another update of this device changed")
+    func anOutdatedColumnIsNotWritten() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -78,8 +81,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" {\"text\":\"mine\"}")
     }
 
-    /// A record from before a change of another device is a conflict, also after own pushes.
-    @Test func aRecordFromBeforeAnotherChangeIsAConflict() async throws {
+    @Test("A pushed record conflicts if another device has changed the row since")
+    func aRecordFromBeforeAnotherChangeIsAConflict() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -95,7 +98,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    @Test func aTimeOfAnOlderStateIsAConflict() async throws {
+    @Test("An update of a record with an older update time is a conflict")
+    func aTimeOfAnOlderStateIsAConflict() async throws {
         let device = try await Device(transport, tables: [Timed.self])
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         let table = try device.client.syncTable(Timed.self)
@@ -110,9 +114,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"\"")
     }
 
-    /// The record that an update of an older record returns is of that older state, also if the conflict ends with
-    /// the server's row.
-    @Test func theResultOfAnOlderRecordStaysOlder() async throws {
+    @Test("The result of updating an older record stays older after the server's row wins")
+    func theResultOfAnOlderRecordStaysOlder() async throws {
         let device = try await Device(transport, conflicts: .serverWins, tables: [Timed.self])
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         let table = try device.client.syncTable(Timed.self)
@@ -140,8 +143,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"rank":5}"#)
     }
 
-    /// A record type without version and time cannot update whole records.
-    @Test func aRecordWithoutVersionAndTimeIsNotUpdated() async throws {
+    @Test("A record type without version and time cannot update whole records")
+    func aRecordWithoutVersionAndTimeIsNotUpdated() async throws {
         let device = try await Device(transport, tables: [Plain.self])
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         let table = try device.client.syncTable(Plain.self)
@@ -163,8 +166,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// The record that an insert returns is current, also after its push.
-    @Test func aRecordOfAnInsertIsNotAConflict() async throws {
+    @Test("The record that an insert returns is current after its push")
+    func aRecordOfAnInsertIsNotAConflict() async throws {
         let device = try await Device(transport)
         var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft", rank: 9)))
@@ -183,8 +186,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.todos().read(id: "a")?.rank == 9)
     }
 
-    /// Another device changed the inserted row: its record is an older one.
-    @Test func aRecordOfAnInsertOverwritesNothing() async throws {
+    @Test("The record of an insert conflicts if another device has changed the row")
+    func aRecordOfAnInsertOverwritesNothing() async throws {
         let device = try await Device(transport)
         var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft")))
@@ -198,8 +201,10 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    /// Two devices insert one id: the record of the one that gave way is not the other's row.
-    @Test(arguments: [ConflictPolicy.serverWins, .clientWins])
+    @Test(
+        "The record of an insert is older if another device has inserted the same ID",
+        arguments: [ConflictPolicy.serverWins, .clientWins]
+    )
     func aRecordOfAnInsertThatMetAnotherOverwritesNothing(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
         var copy = try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -216,8 +221,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(first.ifMatch == "\"\"")
     }
 
-    /// A record that the app made itself, for a row that it did not insert, sets all its columns.
-    @Test func aRecordThatTheAppMadeSetsItsColumns() async throws {
+    @Test("A record that the app created sets all its columns in an existing row")
+    func aRecordThatTheAppMadeSetsItsColumns() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(Todo(id: "a", text: "mine", rank: 2))
@@ -229,8 +234,8 @@ private struct Timed: SyncRecord, Hashable {
         )
     }
 
-    /// A plain row sets the columns that it has, also to the values of its insert.
-    @Test func aPlainRowSetsItsColumns() async throws {
+    @Test("A plain row sets its columns, even to the values of its insert")
+    func aPlainRowSetsItsColumns() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft", rank: nil)))
@@ -242,8 +247,10 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.todos().read(id: "a")?.text == "draft")
     }
 
-    /// An update of a row that this device deleted and inserted again succeeds.
-    @Test(arguments: [false, true])
+    @Test(
+        "An update of a row that this device deleted and inserted again succeeds",
+        arguments: [false, true]
+    )
     func aRowThatIsInsertedAgainIsNotAConflict(isPushed: Bool) async throws {
         let device = try await Device(transport, conflicts: .fail)
         try await device.seed([localRow("a", 1, text: "a", rank: 1)])
@@ -261,8 +268,10 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.body?.contains("\"c\"") == true)
     }
 
-    /// A push that is repeated on top of another writer's change does not make an own state.
-    @Test(arguments: [ConflictPolicy.clientWins, .merge])
+    @Test(
+        "A push repeated over another writer's change does not create an own state",
+        arguments: [ConflictPolicy.clientWins, .merge]
+    )
     func aPushOverAnotherChangeIsNotAnOwnState(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
@@ -280,8 +289,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(update.ifMatch == "\"v1\"")
     }
 
-    /// The delete of a record of an own state is based on the stored row.
-    @Test func aDeleteOfAnOwnStateIsNotAConflict() async throws {
+    @Test("Deleting a record of an own state sends the version of the stored row")
+    func aDeleteOfAnOwnStateIsNotAConflict() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -297,8 +306,8 @@ private struct Timed: SyncRecord, Hashable {
 
     // MARK: - Responses that have another writer's values
 
-    /// The server resolved a conflict by itself: the returned row has values that this device never saw.
-    @Test func aRowThatTheServerMergedIsNotAnOwnState() async throws {
+    @Test("A row that the server merged does not count as an own state")
+    func aRowThatTheServerMergedIsNotAnOwnState() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var record = try #require(try await device.todos().read(id: "a"))
@@ -319,8 +328,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    /// The server answered without a row, and the row that was read next is of a later writer.
-    @Test func aRowThatWasReadAfterTheResponseIsNotAnOwnState() async throws {
+    @Test("A row read after a response without a row does not count as an own state")
+    func aRowThatWasReadAfterTheResponseIsNotAnOwnState() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var record = try #require(try await device.todos().read(id: "a"))
@@ -338,8 +347,8 @@ private struct Timed: SyncRecord, Hashable {
 
     // MARK: - Inserts
 
-    /// An insert that brings back a deleted row of the server has an inserted state, too.
-    @Test func anInsertOverADeletedRowIsAnInsert() async throws {
+    @Test("The record of an insert over a tombstone is current until another device's change")
+    func anInsertOverADeletedRowIsAnInsert() async throws {
         let device = try await Device(transport)
         var record = try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.json(409, serverRow("a", 2, text: "gone", deleted: true)))
@@ -358,8 +367,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.push()?.status == .operationErrors)
     }
 
-    /// After a delete and an insert that were sent as one update, the deleted row's values are edits.
-    @Test func aValueOfTheDeletedRowIsAnEdit() async throws {
+    @Test("A value of a deleted row counts as an edit of the row that replaced it")
+    func aValueOfTheDeletedRowIsAnEdit() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "a", rank: nil)])
         try await device.todos().delete(id: "a")
@@ -371,8 +380,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.todos().read(id: "a")?.text == "a")
     }
 
-    /// An edit while the insert is being sent, and its reversal after that.
-    @Test func anEditDuringTheInsertIsTakenBack() async throws {
+    @Test("An edit made while the insert is sent can be reverted afterwards")
+    func anEditDuringTheInsertIsTakenBack() async throws {
         let device = try await Device(transport)
         var record = try await device.todos().insert(Todo(id: "a", text: "draft"))
         record.text = "one"
@@ -390,8 +399,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.todos().read(id: "a")?.text == "draft")
     }
 
-    /// A record type without version and time deletes the stored row, also one that another device changed.
-    @Test func aDeleteWithoutAStateIsOfTheStoredRow() async throws {
+    @Test("A record type without version and time deletes the stored row")
+    func aDeleteWithoutAStateIsOfTheStoredRow() async throws {
         let device = try await Device(transport, tables: [Plain.self])
         let table = try device.client.syncTable(Plain.self)
         try await table.insert(Plain(id: "a", text: "mine"))
@@ -406,8 +415,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v2\"")
     }
 
-    /// A plain row without a state is not the record of an insert.
-    @Test func aPlainRowIsNotTheRecordOfAnInsert() async throws {
+    @Test("A plain row without a version is not treated as the record of an insert")
+    func aPlainRowIsNotTheRecordOfAnInsert() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.json(201, serverRow("a", 1, text: "mine")))
@@ -422,8 +431,8 @@ private struct Timed: SyncRecord, Hashable {
 
     // MARK: - Several edits
 
-    /// A fresh record adds to the unsent update of an older one, which stays a conflict.
-    @Test func aFreshRecordKeepsAnUnsentOlderUpdate() async throws {
+    @Test("A fresh record adds to the unsent update of an older one, which stays a conflict")
+    func aFreshRecordKeepsAnUnsentOlderUpdate() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var old = try #require(try await device.todos().read(id: "a"))
@@ -441,8 +450,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    /// The fresh record's edit can be taken back, and its delete is of the row that it was read from.
-    @Test func aFreshRecordAfterAnOlderOneIsCurrent() async throws {
+    @Test("A fresh record can be reverted and deleted after an older record was saved")
+    func aFreshRecordAfterAnOlderOneIsCurrent() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var old = try #require(try await device.todos().read(id: "a"))
@@ -461,8 +470,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.description.hasPrefix("DELETE /tables/Todo/a \"v2\"") == true)
     }
 
-    /// The complete row that an insert returned is an older one after another device's change.
-    @Test func aPlainRowOfAnInsertOverwritesNothing() async throws {
+    @Test("The complete row that an insert returned conflicts with another device's change")
+    func aPlainRowOfAnInsertOverwritesNothing() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         var row = try await rows.insert(
@@ -479,8 +488,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    /// A merge rule chose the server's value: an edit in between that restored the former value is none.
-    @Test func aRestoredValueGivesWayWithItsOperation() async throws {
+    @Test("A reverted value is dropped if a merge rule chooses the server's value")
+    func aRestoredValueGivesWayWithItsOperation() async throws {
         let device = try await Device(transport, conflicts: .merge(["text": .server]))
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "one" }
@@ -495,8 +504,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.count == 1)
     }
 
-    /// A value that the stored row has already counts as set by the record.
-    @Test func anEditToTheStoredValueIsTakenBack() async throws {
+    @Test("An edit to the value that is already stored can be reverted")
+    func anEditToTheStoredValueIsTakenBack() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var record = try #require(try await device.todos().read(id: "a"))
@@ -510,9 +519,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.todos().read(id: "a")?.rank == 1)
     }
 
-    /// An edit that restores a value is sent, if the attempt before it had arrived and another device changed
-    /// another column.
-    @Test func aRestoredValueIsSentOnTopOfTheServersRow() async throws {
+    @Test("A reverted value is sent if the earlier attempt reached the server")
+    func aRestoredValueIsSentOnTopOfTheServersRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "one" }

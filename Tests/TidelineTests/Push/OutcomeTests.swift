@@ -27,7 +27,8 @@ import TidelineTestSupport
 
     /// Device A's insert arrived, its answer was lost, device B deleted the row, and A edits it: under `.fail` only the
     /// app restores it.
-    @Test func anEditDoesNotRestoreADeletedRow() async throws {
+    @Test("An edit does not restore a row that another device deleted")
+    func anEditDoesNotRestoreADeletedRow() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         let tombstone = ScriptedTransport.Answer.json(
@@ -52,7 +53,10 @@ import TidelineTestSupport
 
     /// The insert arrived, its answer was lost, and the retry was rejected for another reason: the delete applies to
     /// the row on the server, whose version is read first.
-    @Test(arguments: [200, 410, 404])
+    @Test(
+        "The delete of an insert that may have arrived first reads the row's version",
+        arguments: [200, 410, 404]
+    )
     func theDeleteOfAnInsertThatMayHaveArrivedIsSent(status: Int) async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -74,8 +78,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Another device changed that row: under `.fail` the delete waits for the app.
-    @Test func theDeleteOfARowThatAnotherDeviceChangedIsAConflict() async throws {
+    @Test("The delete of a row that another device changed is a conflict")
+    func theDeleteOfARowThatAnotherDeviceChangedIsAConflict() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.lost, .status(403))
@@ -88,8 +92,10 @@ import TidelineTestSupport
         #expect(error.serverItem?["text"] == "theirs")
     }
 
-    /// The edit of an insert that arrived after all meets its own earlier state.
-    @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
+    @Test(
+        "An edit is sent as an update if its rejected insert had arrived",
+        arguments: [ConflictPolicy.fail, .serverWins, .clientWins]
+    )
     func anEditMeetsItsOwnEarlierState(policy: ConflictPolicy) async throws {
         let device = try await device(policy)
         try await device.todos().insert(Todo(id: "a", text: "one", rank: 1))
@@ -106,8 +112,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 2, text: "two", rank: 1)])
     }
 
-    /// 204 to an insert or update: a read of the row shows its state.
-    @Test func aSuccessWithoutARowIsRead() async throws {
+    @Test("A 204 response to an insert or update is followed by a read of the row")
+    func aSuccessWithoutARowIsRead() async throws {
         let device = try await device()
         try await device.seed([localRow("b", 1)])
         try await device.todos().insert(Todo(id: "a", text: "new"))
@@ -127,8 +133,8 @@ import TidelineTestSupport
         )
     }
 
-    /// 204 from a server that wrote nothing: the row is unchanged, so the operation is sent again.
-    @Test func aSuccessThatWroteNothingIsRetried() async throws {
+    @Test("An update is sent again if the server responded with 204 but wrote nothing")
+    func aSuccessThatWroteNothingIsRetried() async throws {
         let device = try await device()
         try await device.seed([localRow("b", 1)])
         try await device.todos().update(id: "b") { $0.text = "mine" }
@@ -143,7 +149,8 @@ import TidelineTestSupport
     }
 
     /// 412 with `Repeatability-Result: rejected`: the server no longer knows the outcome.
-    @Test func theRowDecidesARejectedRetry() async throws {
+    @Test("A follow-up read finds the outcome that the server no longer knows")
+    func theRowDecidesARejectedRetry() async throws {
         let rejected = ScriptedTransport.Answer.status(412, ["Repeatability-Result": "rejected"])
         let device = try await device()
         try await device.seed([localRow("b", 1), localRow("c", 1), localRow("d", 1)])
@@ -165,8 +172,8 @@ import TidelineTestSupport
         #expect(error.errors.first?.serverItem?["text"] == "theirs")
     }
 
-    /// A request id is created once and kept across attempts and restarts, until the outcome is known.
-    @Test func requestIDsAreKept() async throws {
+    @Test("An operation has the same idempotency key across attempts and restarts")
+    func requestIDsAreKept() async throws {
         try await withTemporaryFile { path in
             let first = try await Device(transport, store: SQLiteStore(path: path))
             try await first.todos().insert(Todo(id: "a", text: "one"))
@@ -185,8 +192,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A rejected row that is edited continuously is retried once.
-    @Test func aRowThatIsEditedContinuouslyDoesNotProlongThePush() async throws {
+    @Test("A push sends a row that is edited continuously at most twice")
+    func aRowThatIsEditedContinuouslyDoesNotProlongThePush() async throws {
         let turns = Turns()
         let device = try await device()
         try await device.seed([localRow("a", 1)])
@@ -213,8 +220,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// An operation that the server cannot process does not block the others.
-    @Test func aFailingOperationIsSentAfterTheOthers() async throws {
+    @Test("An operation that the server cannot process does not block other rows")
+    func aFailingOperationIsSentAfterTheOthers() async throws {
         let failing = ScriptedTransport.Answer.run { request in
             request.body?.contains("poison") == true
                 ? .status(500)
@@ -232,8 +239,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// Each start event has an end event on every path.
-    @Test func everyPushThatBeginsEnds() async throws {
+    @Test("A push that starts reports its end on every path")
+    func everyPushThatBeginsEnds() async throws {
         for answer in [
             ScriptedTransport.Answer.lost, .status(401), .status(400), .broken,
             .json(201, serverRow("a", 1)),
@@ -258,7 +265,8 @@ import TidelineTestSupport
         #expect(try await events.next() == .pushFinished(completed: 0, parked: 0))
     }
 
-    @Test func theDescriptionOfManyErrorsIsShort() async throws {
+    @Test("The description of 40 errors is shorter than 1,500 characters")
+    func theDescriptionOfManyErrorsIsShort() async throws {
         let transport = ScriptedTransport(
             otherwise: .json(400, "{\"error\":\"\(String(repeating: "x", count: 5000))\"}")
         )

@@ -61,8 +61,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         return device
     }
 
-    /// A record is inserted while the delete of the former row is being sent; that delete meets a conflict.
-    @Test func aRecordInsertedDuringADeleteWithAConflictIsOlder() async throws {
+    @Test("A record inserted during a conflicting delete does not overwrite a later change")
+    func aRecordInsertedDuringADeleteWithAConflictIsOlder() async throws {
         let device = try await deleteAndInsert(answer(412, 2, "other", 2), answer(200, 3, "b", nil))
         #expect(try await device.push() == nil)
         transport.add(page([serverRow("a", 4, text: "theirs", rank: nil)]))
@@ -74,9 +74,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         #expect(try await read(device).text == "theirs")
     }
 
-    /// The server resolved the conflict with its own row: an edit during the push that restored the former value does
-    /// not count.
-    @Test func aRestoredValueGivesWayWithAnUpdateThatTheServerDropped() async throws {
+    @Test("A reverted edit is dropped if the server resolved the conflict with its own row")
+    func aRestoredValueGivesWayWithAnUpdateThatTheServerDropped() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "one" }
@@ -92,7 +91,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// Two own states with another writer's state between them are not joined when the row has too many.
-    @Test func joinedStatesAreOnlyOwnOnes() async throws {
+    @Test("Own states are not joined across another writer's change")
+    func joinedStatesAreOnlyOwnOnes() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var oldest = try await read(device)
@@ -120,8 +120,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         #expect(try await read(device).rank == 7)
     }
 
-    /// The record of a discarded insert is not the record of a later insert with its id.
-    @Test func theRecordOfADiscardedInsertIsNotThatOfALaterOne() async throws {
+    @Test("The record of a discarded insert is not mistaken for the record of a later insert")
+    func theRecordOfADiscardedInsertIsNotThatOfALaterOne() async throws {
         let device = try await Device(transport)
         let first = try await device.todos().insert(Todo(id: "a", text: "first"))
         transport.add(
@@ -148,7 +148,10 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// A pull shows that another device has inserted the row, and the app discards its own insert.
-    @Test(arguments: ["discard", "cancel", "delete"])
+    @Test(
+        "The record of an insert that gave way to another device's row overwrites nothing",
+        arguments: ["discard", "cancel", "delete"]
+    )
     func theRecordOfAnInsertThatGaveWayIsOlder(action: String) async throws {
         let device = try await Device(transport)
         var record = try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -183,7 +186,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// A row is deleted and inserted again while an update of it is being sent, and its record is saved twice.
-    @Test func aRowReplacedDuringItsUpdateIsNotAConflict() async throws {
+    @Test("Replacing a row while its update is sent causes no conflict")
+    func aRowReplacedDuringItsUpdateIsNotAConflict() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "one" }
@@ -218,7 +222,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// An insert whose response was lost is rejected when it is repeated; its record is saved three times.
-    @Test func editsOfAParkedInsertAreTakenBack() async throws {
+    @Test("An edit of a parked insert can be reverted after the insert succeeds")
+    func editsOfAParkedInsertAreTakenBack() async throws {
         let device = try await Device(transport)
         var record = try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.lost)
@@ -244,8 +249,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// The server merged a JSON object by its members: an edit during the push that restored a member counts.
-    @Test func aRestoredMemberIsSentAfterAMerge() async throws {
+    @Test("A restored JSON member is sent after the server merged the object")
+    func aRestoredMemberIsSentAfterAMerge() async throws {
         let device = try await Device(transport, tables: [Paper.self])
         let table = try device.client.syncTable(Paper.self)
         transport.add(page([paper(1, #"{"x":0}"#)]))
@@ -264,8 +269,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         #expect(transport.sent.last?.body == #"{"content":{"x":0,"y":1}}"#)
     }
 
-    /// A row is deleted and inserted again while its insert is being sent.
-    @Test func aRowReplacedDuringItsInsertIsNotTheFirstRow() async throws {
+    @Test("A record with the first row's values edits a row that replaced it during its insert")
+    func aRowReplacedDuringItsInsertIsNotTheFirstRow() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "a"))
         transport.add(
@@ -283,7 +288,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// Transactions update, delete and insert a row, and the record is saved while the insert is being sent.
-    @Test func aRecordOfAnInsertAfterTransactionsIsCurrent() async throws {
+    @Test("An edit during an insert that follows other transactions is not a conflict")
+    func aRecordOfAnInsertAfterTransactionsIsCurrent() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         try await device.context.transaction {
@@ -322,7 +328,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// An insert becomes a delete, because it may have arrived, and gives way to another device's row.
-    @Test func theRecordOfAnInsertThatBecameADeleteIsOlder() async throws {
+    @Test("The record of an insert that became a delete does not overwrite another device's row")
+    func theRecordOfAnInsertThatBecameADeleteIsOlder() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         let record = try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.lost)
@@ -337,8 +344,10 @@ private func paper(_ version: Int, _ content: String) -> String {
         try await isOlder(record, device)
     }
 
-    /// An insert leaves the queue without being accepted, and a pull brings another device's row.
-    @Test(arguments: ["delete", "discard", "purge"])
+    @Test(
+        "The record of an insert that was never accepted overwrites no row of another device",
+        arguments: ["delete", "discard", "purge"]
+    )
     func theRecordOfAnUnsentInsertIsOlder(action: String) async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         let record = try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -355,8 +364,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         try await isOlder(record, device)
     }
 
-    /// An insert meets its own row, which another device has deleted and then restored.
-    @Test func theRecordOfAnInsertThatWasDeletedIsOlder() async throws {
+    @Test("The record of an insert does not overwrite a row that was deleted and restored")
+    func theRecordOfAnInsertThatWasDeletedIsOlder() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         let record = try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.lost)
@@ -370,7 +379,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// A delete is rejected, and the insert that followed it is sent instead: no other device wrote the row.
-    @Test func aRecordInsertedDuringARejectedDeleteIsCurrent() async throws {
+    @Test("A record inserted during a rejected delete can be updated without a conflict")
+    func aRecordInsertedDuringARejectedDeleteIsCurrent() async throws {
         let device = try await deleteAndInsert(
             .json(403, #"{"title":"Forbidden","status":403}"#),
             answer(200, 2, "b", nil)
@@ -384,8 +394,8 @@ private func paper(_ version: Int, _ content: String) -> String {
         #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"rank":5}"#)
     }
 
-    /// A record of an older state is saved twice, and then one of an own state.
-    @Test func anOlderRecordThatIsSavedTwiceEndsNoStates() async throws {
+    @Test("A record of an own state stays current after an older record is saved twice")
+    func anOlderRecordThatIsSavedTwiceEndsNoStates() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var oldest = try await read(device)
@@ -409,7 +419,8 @@ private func paper(_ version: Int, _ content: String) -> String {
     }
 
     /// Transactions insert and delete a row, and the server rejects the insert.
-    @Test func theRecordOfAnInsertInATransactionIsOlder() async throws {
+    @Test("The record of an insert rejected in a transaction does not overwrite a later row")
+    func theRecordOfAnInsertInATransactionIsOlder() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         let record = Todo(id: "a", text: "mine")
         try await device.context.transaction { try $0.table(Todo.self).insert(record) }

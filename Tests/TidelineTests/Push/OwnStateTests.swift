@@ -31,8 +31,8 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    /// An editor's record outlives the app, as its state restoration keeps it.
-    @Test func aRecordFromBeforeARestartIsCurrent() async throws {
+    @Test("A record from before a restart is current")
+    func aRecordFromBeforeARestartIsCurrent() async throws {
         try await withTemporaryFile { path in
             var device = try await Device(transport, store: SQLiteStore(path: path))
             try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
@@ -54,8 +54,8 @@ import TidelineTestSupport
         }
     }
 
-    /// The columns that a copy has set are kept with its state, so that another edit is not undone.
-    @Test func anEditOfAnotherColumnStays() async throws {
+    @Test("A record does not undo a later edit of another column")
+    func anEditOfAnotherColumnStays() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -68,7 +68,8 @@ import TidelineTestSupport
         #expect(result.text == "two")
     }
 
-    @Test func anUpdateThatIsRolledBackCanBeRepeated() async throws {
+    @Test("An update that was rolled back can be repeated")
+    func anUpdateThatIsRolledBackCanBeRepeated() async throws {
         let store = TroubledStore()
         let device = try await Device(transport, store: store)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
@@ -82,8 +83,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// A result that is stored twice is one state, not two.
-    @Test func aResultThatIsStoredTwiceIsOneState() async throws {
+    @Test("A push result that is stored twice creates one own state")
+    func aResultThatIsStoredTwiceIsOneState() async throws {
         let store = TroubledStore()
         let device = try await Device(transport, store: store)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
@@ -103,8 +104,7 @@ import TidelineTestSupport
         #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"text":"two"}"#)
     }
 
-    /// A row that is read, changed and pushed again and again has at most 100 states.
-    @Test func aRowHasAtMost100States() async throws {
+    @Test("A row has at most 100 own states") func aRowHasAtMost100States() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         for turn in 1...120 {
@@ -115,8 +115,8 @@ import TidelineTestSupport
         #expect(try await states(device).count == 100)
     }
 
-    /// The limit counts states, whatever their keys: many pushes of one row remove no state of another.
-    @Test func theLimitCountsStates() async throws {
+    @Test("Many pushes of one row remove no own state of another row")
+    func theLimitCountsStates() async throws {
         var limits = SyncLimits()
         limits.ownStatesMax = 120
         let device = try await Device(transport, limits: limits)
@@ -134,8 +134,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.ifMatch == "\"v2\"")
     }
 
-    /// A purge forgets the states of the rows that it removes.
-    @Test func aPurgeForgetsTheStatesOfItsRows() async throws {
+    @Test("A purge removes the own states of its rows")
+    func aPurgeForgetsTheStatesOfItsRows() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "a"), localRow("b", 1, text: "b")])
         for id in ["a", "b"] {
@@ -149,8 +149,8 @@ import TidelineTestSupport
         #expect(try await states(device).isEmpty)
     }
 
-    /// Of one row the oldest state and the newest ones are kept.
-    @Test func theOldestStateStaysHoweverOftenARowIsSaved() async throws {
+    @Test("The oldest own state of a row survives when the row exceeds its limit")
+    func theOldestStateStaysHoweverOftenARowIsSaved() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var editor = try #require(try await device.todos().read(id: "a"))
@@ -175,8 +175,8 @@ import TidelineTestSupport
         #expect(try await device.push()?.status == .operationErrors)
     }
 
-    /// Of all rows only so many states are kept; a copy of a forgotten one is a conflict.
-    @Test func beyondTheLimitACopyIsAConflict() async throws {
+    @Test("A record whose own state was removed by the limit is a conflict")
+    func beyondTheLimitACopyIsAConflict() async throws {
         var limits = SyncLimits()
         limits.ownStatesMax = 10
         let device = try await Device(transport, limits: limits)
@@ -195,8 +195,7 @@ import TidelineTestSupport
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    /// The own states of a row leave the device with it.
-    @Test(arguments: [false, true])
+    @Test("The own states of a row are removed with the row", arguments: [false, true])
     func aRemovedRowLeavesNoStates(isPurged: Bool) async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "secret", rank: 1)])
@@ -214,8 +213,8 @@ import TidelineTestSupport
         #expect(try await states(device).isEmpty)
     }
 
-    /// After a purge, the record of an insert is an older one: another device may have changed the row.
-    @Test func aRecordOfAnInsertFromBeforeAPurgeOverwritesNothing() async throws {
+    @Test("The record of an insert from before a purge does not overwrite another device's change")
+    func aRecordOfAnInsertFromBeforeAPurgeOverwritesNothing() async throws {
         let device = try await Device(transport)
         var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft")))

@@ -13,8 +13,10 @@ import TidelineTestSupport
         try await Device(transport, conflicts: policy)
     }
 
-    /// Guarantee 9: an operation that always fails delays only dependent operations.
-    @Test(arguments: [400, 402, 403, 405, 409, 412, 413, 415, 422])
+    @Test(
+        "A rejected operation is parked, and an independent operation is sent",
+        arguments: [400, 402, 403, 405, 409, 412, 413, 415, 422]
+    )
     func rejectedOperationsAreParkedAndTheOthersContinue(status: Int) async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "bad"))
@@ -40,7 +42,8 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 1)
     }
 
-    @Test func aParkedOperationIsNotSentAgainAndEachPushReportsIt() async throws {
+    @Test("Each push reports a parked operation without sending it again")
+    func aParkedOperationIsNotSentAgainAndEachPushReportsIt() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -49,8 +52,8 @@ import TidelineTestSupport
         #expect(transport.sent.count == 1)
     }
 
-    /// Without a network, the push reports the network failure and the earlier rejections.
-    @Test func aPushWithoutNetworkReportsTheEarlierErrorsToo() async throws {
+    @Test("A push without a network reports the earlier rejections, too")
+    func aPushWithoutNetworkReportsTheEarlierErrorsToo() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -67,7 +70,8 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 2)
     }
 
-    @Test func aNewEditReleasesAParkedOperation() async throws {
+    @Test("A new edit sends a parked operation again")
+    func aNewEditReleasesAParkedOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "bad"))
         transport.add(.status(422), .json(201, serverRow("a", 1, text: "better")))
@@ -80,7 +84,8 @@ import TidelineTestSupport
         #expect(transport.sent[1].body?.contains("better") == true)
     }
 
-    @Test func anEditWithoutChangesReleasesAParkedOperation() async throws {
+    @Test("An edit without changes sends a parked operation again")
+    func anEditWithoutChangesReleasesAParkedOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.status(403), .json(201, serverRow("a", 1, text: "x")))
@@ -89,7 +94,8 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test func anEditDuringTheRejectedPushReleasesTheOperationAtOnce() async throws {
+    @Test("An edit made during a rejected request sends the operation again at once")
+    func anEditDuringTheRejectedPushReleasesTheOperationAtOnce() async throws {
         let device = try await device()
         let todos = try device.todos()
         try await todos.insert(Todo(id: "a", text: "bad"))
@@ -105,7 +111,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 1, text: "better")])
     }
 
-    @Test func aRejectedInsertThatIsDeletedIsRemoved() async throws {
+    @Test("Deleting a row whose insert was rejected removes the operation")
+    func aRejectedInsertThatIsDeletedIsRemoved() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -116,7 +123,8 @@ import TidelineTestSupport
         #expect(transport.sent.count == 1)
     }
 
-    @Test func aMissingTableParksAnInsertUnderEveryPolicy() async throws {
+    @Test("An insert into a missing table is parked under every policy")
+    func aMissingTableParksAnInsertUnderEveryPolicy() async throws {
         for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
             let answer = #"{"error":"There is no such table.","code":"noSuchTable"}"#
             let transport = ScriptedTransport([.json(404, answer)])
@@ -127,8 +135,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A gateway's 404 is not a table's answer: the insert succeeds when the server is back.
-    @Test func aGateways404DoesNotParkAnInsert() async throws {
+    @Test("A gateway's 404 does not park an insert")
+    func aGateways404DoesNotParkAnInsert() async throws {
         let answer = #"{"statusCode":404,"message":"Resource not found"}"#
         let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 20))
         let device = try await Device(transport)
@@ -138,8 +146,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// The 404 of a table that the server has lost says nothing about its rows.
-    @Test(arguments: [true, false])
+    @Test("A 404 for a missing table discards no local change", arguments: [true, false])
     func aMissingTableDeletesNothing(isDelete: Bool) async throws {
         let transport = ScriptedTransport([
             .json(201, #"{"id":"a","text":"mine","complete":false,"version":"v1"}"#),
@@ -159,8 +166,8 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a")?.text == (isDelete ? nil : "edited"))
     }
 
-    /// A typing error in the endpoint must not park the queue.
-    @Test func aWrongPathStopsThePush() async throws {
+    @Test("A wrong path of the endpoint ends the push and parks nothing")
+    func aWrongPathStopsThePush() async throws {
         let answer = #"{"error":"There is nothing at this path.","code":"noSuchPath"}"#
         let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 10))
         let device = try await Device(transport)
@@ -179,7 +186,7 @@ import TidelineTestSupport
         case retryRecord
     }
 
-    @Test(arguments: Action.allCases)
+    @Test("The actions of an error work after a restart", arguments: Action.allCases)
     func actionsWorkAfterARestart(action: Action) async throws {
         try await withTemporaryFile { path in
             try await parkConflict(path)
@@ -226,7 +233,8 @@ import TidelineTestSupport
         #expect(try await device.push()?.status == .operationErrors)
     }
 
-    @Test func discardingWithoutAServerRowDeletesTheLocalOne() async throws {
+    @Test("Discarding an insert that the server rejected deletes the local row")
+    func discardingWithoutAServerRowDeletesTheLocalOne() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -236,7 +244,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func discardingADeleteRestoresTheRow() async throws {
+    @Test("Discarding a delete restores the row")
+    func discardingADeleteRestoresTheRow() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -248,7 +257,8 @@ import TidelineTestSupport
     }
 
     /// Pulls between the delete and the insert could not store whether the server still has the row.
-    @Test func discardingAReplacedRowReadsTheTableAgain() async throws {
+    @Test("The table is pulled from the start after a replaced row is discarded")
+    func discardingAReplacedRowReadsTheTableAgain() async throws {
         let device = try await device()
         transport.add(page([serverRow("a", 1, text: "server", rank: nil)]), page([]), page([]))
         for _ in 0..<2 { try await device.todos().pull(queryID: "all") }
@@ -265,7 +275,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [])
     }
 
-    @Test func aResolvedErrorReportsThatItIsResolved() async throws {
+    @Test("An action of a resolved error reports that it is already resolved")
+    func aResolvedErrorReportsThatItIsResolved() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.status(400), .status(400))
@@ -282,8 +293,8 @@ import TidelineTestSupport
         #expect(await code { try await new.cancelOperationAndDiscardItem() } == .notFound)
     }
 
-    /// An app's handling of errors can be tested without a conflict.
-    @Test func anErrorCanBeMadeForATest() async throws {
+    @Test("An app can create errors to test its error handling")
+    func anErrorCanBeMadeForATest() async throws {
         let conflict = TableOperationError(
             table: "Todo",
             itemID: "a",

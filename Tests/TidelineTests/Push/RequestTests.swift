@@ -13,7 +13,7 @@ import TidelineTestSupport
         try await Device(transport, conflicts: policy)
     }
 
-    @Test func anInsertIsAPost() async throws {
+    @Test("An insert is sent as a POST of the whole record") func anInsertIsAPost() async throws {
         let device = try await device()
         let made = try await device.todos().insert(Todo(id: "a b", text: "milk", rank: nil))
         #expect(made.id == "a b")
@@ -28,7 +28,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func anUpdateIsAPatchOfTheChangedColumns() async throws {
+    @Test("An update is sent as a PATCH of the changed columns")
+    func anUpdateIsAPatchOfTheChangedColumns() async throws {
         let device = try await device()
         try await device.seed([localRow("a/ü", 1, rank: 1)])
         try await device.todos().update(id: "a/ü") { $0.rank = nil }
@@ -42,7 +43,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a/ü", 2)])
     }
 
-    @Test func aDeleteHasIfMatchAndNoBody() async throws {
+    @Test("A delete is sent with If-Match and without a body")
+    func aDeleteHasIfMatchAndNoBody() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -53,7 +55,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [])
     }
 
-    @Test func aRecordWithoutVersionStillSendsIfMatch() async throws {
+    @Test("An update of a record type without a version property sends If-Match")
+    func aRecordWithoutVersionStillSendsIfMatch() async throws {
         let device = try await Device(transport, tables: [Plain.self])
         try await device.seed([localRow("a", 7)])
         let plain = try device.client.syncTable(Plain.self)
@@ -64,7 +67,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.body) == [#"{"text":"new"}"#])
     }
 
-    @Test func unknownColumnsAreKeptAndNotSent() async throws {
+    @Test("Columns that the model does not declare are stored but not sent")
+    func unknownColumnsAreKeptAndNotSent() async throws {
         let device = try await device()
         let extra = serverRow("a", 1, #","colour":"red","tags":["x"]"#)
         transport.add(page([extra]))
@@ -100,7 +104,7 @@ import TidelineTestSupport
         case delete
     }
 
-    @Test(arguments: collapses)
+    @Test("Unsent changes of a row collapse into at most one request", arguments: collapses)
     func changesCollapse(
         name: String,
         steps: [Step],
@@ -125,7 +129,8 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
-    @Test func aCollapsedDeleteKeepsItsPosition() async throws {
+    @Test("A delete takes the queue position of the update that it replaces")
+    func aCollapsedDeleteKeepsItsPosition() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         try await device.todos().update(id: "a") { $0.text = "x" }
@@ -134,7 +139,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["delete a", "update b"])
     }
 
-    @Test func deleteAndInsertReplaceTheWholeRow() async throws {
+    @Test("A delete and an insert of one row are sent as an update of all columns")
+    func deleteAndInsertReplaceTheWholeRow() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1, rank: 5)])
         try await device.todos().delete(id: "a")
@@ -145,7 +151,8 @@ import TidelineTestSupport
         #expect(transport.sent.first?.ifMatch == "\"v1\"")
     }
 
-    @Test func operationsOfAllTablesAreSentInTheOrderOfTheChanges() async throws {
+    @Test("Operations of all tables are sent in the order of the changes")
+    func operationsOfAllTablesAreSentInTheOrderOfTheChanges() async throws {
         let device = try await device()
         let notes = try device.client.syncTable(Note.self)
         try await device.todos().insert(Todo(id: "1"))
@@ -162,7 +169,8 @@ import TidelineTestSupport
         )
     }
 
-    @Test func declaredDefaultsAreLeftToTheServer() async throws {
+    @Test("An insert does not send the declared defaults of columns without a value")
+    func declaredDefaultsAreLeftToTheServer() async throws {
         let schema = TableSchema(
             name: "Free",
             columns: [
@@ -178,7 +186,8 @@ import TidelineTestSupport
         #expect(transport.sent.first?.body == #"{"id":"a","text":"x"}"#)
     }
 
-    @Test func thePathBeforeTheTablesIsKept() async throws {
+    @Test("The path of the endpoint is a prefix of the path of a request")
+    func thePathBeforeTheTablesIsKept() async throws {
         let client = SyncClient(
             endpoint: URL(string: "http://localhost:8080/api/v1/")!,
             transport: transport

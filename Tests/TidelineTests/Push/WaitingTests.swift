@@ -14,10 +14,14 @@ import TidelineTestSupport
     }
 
     /// An operation without a row id or a table name, or with a table that the store does not have.
-    @Test(arguments: [
-        "itemId = NULL", "\"table\" = NULL", "itemId = NULL, \"table\" = NULL",
-        "\"table\" = 'Gone'", "\"table\" = 'Gone', kind = 9", "\"table\" = 'Gone', itemId = NULL",
-    ])
+    @Test(
+        "An operation without a row or table is reported and can be discarded",
+        arguments: [
+            "itemId = NULL", "\"table\" = NULL", "itemId = NULL, \"table\" = NULL",
+            "\"table\" = 'Gone'", "\"table\" = 'Gone', kind = 9",
+            "\"table\" = 'Gone', itemId = NULL",
+        ]
+    )
     func anOperationWithoutARowOrTableCanBeDropped(damage: String) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1)), page([])])
@@ -56,7 +60,10 @@ import TidelineTestSupport
     }
 
     /// The store assigns ids from 1: another program wrote an operation with a lower id.
-    @Test(arguments: [0, -5, Int64.min + 1])
+    @Test(
+        "An operation with an ID below 1 is reported and can be discarded",
+        arguments: [0, -5, Int64.min + 1]
+    )
     func anOperationWithALowIDIsReported(id: Int64) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
@@ -77,8 +84,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A table that the app no longer names: its operations stay visible, and are sent when it is named again.
-    @Test func operationsOfAnUnnamedTableStayVisible() async throws {
+    @Test("Operations of an undeclared table are reported, and sent once it is declared")
+    func operationsOfAnUnnamedTableStayVisible() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let both = try await Device(transport, store: SQLiteStore(path: path))
@@ -103,8 +110,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An operation that follows a dropped one of the same row is never sent without a version.
-    @Test func anOperationAfterADroppedOneIsAtMostAConflict() async throws {
+    @Test("An operation that follows a discarded one of its row is sent with If-Match")
+    func anOperationAfterADroppedOneIsAtMostAConflict() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.lost])
             let both = try await Device(transport, store: SQLiteStore(path: path))
@@ -128,8 +135,10 @@ import TidelineTestSupport
         }
     }
 
-    /// A parked operation whose stored error is gone is reported nevertheless.
-    @Test(arguments: ["discard", "update", "retry", "edit"])
+    @Test(
+        "A parked operation whose stored error is missing is still reported",
+        arguments: ["discard", "update", "retry", "edit"]
+    )
     func aParkedOperationWithoutItsErrorIsReported(action: String) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(412, serverRow("a", 2, text: "theirs"))])
@@ -167,8 +176,8 @@ import TidelineTestSupport
         }
     }
 
-    /// The same applies to an unreadable operation: later operations of the row still wait.
-    @Test func aDamagedOperationWithoutItsErrorStillBlocksLaterOnes() async throws {
+    @Test("An unreadable operation without its stored error still blocks later ones")
+    func aDamagedOperationWithoutItsErrorStillBlocksLaterOnes() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let device = try await Device(transport, store: SQLiteStore(path: path))

@@ -26,8 +26,10 @@ struct ClassicServerTests {
         )
     }
 
-    /// One more request, once: later runs of the app know the generation.
-    @Test(arguments: OriginalServer.Flavor.allCases)
+    @Test(
+        "The client learns the generation of an original server once and stores it",
+        arguments: OriginalServer.Flavor.allCases
+    )
     func itLearnsTheGenerationOnce(flavor: OriginalServer.Flavor) async throws {
         let record = RecordingTransport(server(flavor))
         let store = MemoryStore()
@@ -47,7 +49,8 @@ struct ClassicServerTests {
         #expect(record.sent.map(\.version) == versions)
     }
 
-    @Test func itLearnsTheGenerationFromDirectCalls() async throws {
+    @Test("The client learns the generation of a server from direct requests")
+    func itLearnsTheGenerationFromDirectCalls() async throws {
         let record = RecordingTransport(server(.node))
         let client = SyncClient(endpoint: Device.endpoint, transport: record)
         let todos = client.table(Todo.self)
@@ -62,7 +65,8 @@ struct ClassicServerTests {
         #expect(last.target == "/tables/Todo/a" && last.body == nil)
     }
 
-    @Test func itUsesTheGenerationThatTheAppSets() async throws {
+    @Test("The client uses the generation that the app sets")
+    func itUsesTheGenerationThatTheAppSets() async throws {
         let record = RecordingTransport(server(.node))
         let client = SyncClient(
             endpoint: Device.endpoint,
@@ -80,8 +84,8 @@ struct ClassicServerTests {
         #expect(record.sent.map(\.version) == ["2.0.0", "3.0.0"])
     }
 
-    /// Another generation at the same endpoint: its cursors have no meaning there.
-    @Test func itDetectsAReplacedServer() async throws {
+    @Test("The client detects a server of another generation and pulls from the start")
+    func itDetectsAReplacedServer() async throws {
         let ours = try await InProcessServer(tables: [
             TableDefinition("Todo", columns: try RecordSchema.of(Todo.self).table.columns)
         ])
@@ -106,8 +110,10 @@ struct ClassicServerTests {
         #expect(try await third.todos().read(id: "older") != nil)
     }
 
-    /// An insert whose answer was lost meets its own row: another device's later change stays.
-    @Test(arguments: OriginalServer.Flavor.allCases)
+    @Test(
+        "A repeated insert reads the row that it meets on an original server",
+        arguments: OriginalServer.Flavor.allCases
+    )
     func aDuplicateInsertReadsTheRow(flavor: OriginalServer.Flavor) async throws {
         let server = server(flavor)
         let record = RecordingTransport(server)
@@ -128,8 +134,10 @@ struct ClassicServerTests {
         #expect(record.sent.contains { $0.method == "GET" })
     }
 
-    /// A tombstone is restored as it was, and then gets its new values; nothing is replaced.
-    @Test(arguments: OriginalServer.Flavor.allCases)
+    @Test(
+        "An insert over a tombstone on an original server restores it and then updates it",
+        arguments: OriginalServer.Flavor.allCases
+    )
     func anInsertRestoresATombstone(flavor: OriginalServer.Flavor) async throws {
         let server = server(flavor)
         let record = RecordingTransport(server)
@@ -152,7 +160,11 @@ struct ClassicServerTests {
     }
 
     /// A deleted row and a missing table have the same answer: the table is queried.
-    @Test(arguments: OriginalServer.Flavor.allCases, [true, false])
+    @Test(
+        "The client distinguishes a missing table from a deleted row",
+        arguments: OriginalServer.Flavor.allCases,
+        [true, false]
+    )
     func itDistinguishesAMissingTableFromADeletedRow(
         flavor: OriginalServer.Flavor,
         isDeleted: Bool
@@ -183,8 +195,10 @@ struct ClassicServerTests {
         #expect(try await again.todos().read(id: "a")?.text == "two")
     }
 
-    /// More rows with the same millisecond than a page holds, and links that lead nowhere.
-    @Test(arguments: OriginalServer.Flavor.allCases)
+    @Test(
+        "Rows of the same millisecond are pulled completely even if they exceed a page",
+        arguments: OriginalServer.Flavor.allCases
+    )
     func itPullsManyRowsWithTheSameTime(flavor: OriginalServer.Flavor) async throws {
         let clock = Mutex(1_000_000)
         let server = server(flavor) {

@@ -9,8 +9,10 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite(.timeLimit(.minutes(10))) struct DroppedConditionTests {
-    /// A proxy that drops `If-Match`: device B neither overwrites nor deletes device A's edit.
-    @Test(arguments: [true, false])
+    @Test(
+        "An edit is not overwritten through a proxy that drops If-Match",
+        arguments: [true, false]
+    )
     func aDroppedConditionOverwritesNothing(deletes: Bool) async throws {
         let server = try await makeServer()
         let a = try await Device(server.transport)
@@ -35,8 +37,12 @@ import TidelineTestSupport
         "fail": .fail, "serverWins": .serverWins, "merge": .merge,
     ]
 
-    /// A proxy that drops `If-Match` and rejects batches: the condition is also in the URL.
-    @Test(arguments: [403, 404, 405], [true, false])
+    /// The condition is also in the URL.
+    @Test(
+        "An edit is not overwritten if a proxy drops If-Match and rejects batches",
+        arguments: [403, 404, 405],
+        [true, false]
+    )
     func aDroppedConditionWithoutBatchesOverwritesNothing(status: Int, deletes: Bool) async throws {
         for (name, policy) in Self.policies {
             let server = try await makeServer()
@@ -81,8 +87,7 @@ import TidelineTestSupport
         }
     }
 
-    /// Without a conflict all writes pass such a proxy, and a lost answer is recovered.
-    @Test(arguments: [true, false])
+    @Test("Writes pass a proxy that drops If-Match and rejects batches", arguments: [true, false])
     func writesPassAProxyWithoutConditionsAndBatches(isLost: Bool) async throws {
         let server = try await makeServer()
         let link = AnswerLoss(server.transport)
@@ -113,7 +118,8 @@ import TidelineTestSupport
         #expect(try await device.queue().isEmpty)
     }
 
-    @Test func aDirectUpdateWithoutBatchesIsConditionalToo() async throws {
+    @Test("Direct writes are conditional behind a proxy without If-Match and batches")
+    func aDirectUpdateWithoutBatchesIsConditionalToo() async throws {
         let server = try await makeServer()
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
@@ -130,9 +136,8 @@ import TidelineTestSupport
         #expect(try await remote.read(id: "a")?.text == "A's")
     }
 
-    /// After one accepted batch, a page in place of an answer does not lead to a conditional request outside of a
-    /// batch.
-    @Test func aServerThatAcceptedBatchesIsTriedAgainLater() async throws {
+    @Test("After an accepted batch, a conditional write is not sent outside of a batch")
+    func aServerThatAcceptedBatchesIsTriedAgainLater() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport, dropping: ["If-Match"])
         let device = try await Device(portal)
@@ -151,7 +156,11 @@ import TidelineTestSupport
 
     /// The original servers read the condition from the header field only, except for updates on Node: the row is read
     /// first.
-    @Test(arguments: OriginalServer.Flavor.allCases, [true, false])
+    @Test(
+        "An edit on an original server is not overwritten if a proxy drops If-Match",
+        arguments: OriginalServer.Flavor.allCases,
+        [true, false]
+    )
     func aDroppedConditionOverwritesNothingOnAnOriginal(
         flavor: OriginalServer.Flavor,
         deletes: Bool
@@ -185,7 +194,8 @@ import TidelineTestSupport
         try await b.todos().pull(queryID: "all")
     }
 
-    @Test func aDirectUpdateIsConditionalToo() async throws {
+    @Test("Direct writes are conditional behind a proxy that drops If-Match")
+    func aDirectUpdateIsConditionalToo() async throws {
         let server = try await makeServer()
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
@@ -208,7 +218,10 @@ import TidelineTestSupport
         request.url.absoluteString.utf8.count > 4096 ? Portal.page(414) : nil
     }
 
-    @Test(arguments: TestScope.first(1, of: [50, 720, 3000]))
+    @Test(
+        "A query for thousands of IDs is pulled with URLs of at most 2,048 bytes",
+        arguments: TestScope.first(1, of: [50, 720, 3000])
+    )
     func thousandsOfIDsArePulled(count: Int) async throws {
         let server = try await makeServer(pageSize: 500)
         let author = try await Device(server.transport)
@@ -232,8 +245,8 @@ import TidelineTestSupport
         #expect(portal.seen.allSatisfy { $0.urlBytes <= 2048 })
     }
 
-    /// A server without batches gets the unchanged URL.
-    @Test func aServerWithoutBatchesGetsThePlainURL() async throws {
+    @Test("A long query is sent as a plain URL to a server without batches")
+    func aServerWithoutBatchesGetsThePlainURL() async throws {
         let server = try await makeServer()
         let author = try await Device(server.transport)
         let ids = (1...100).map { _ in UUID().uuidString.lowercased() }
@@ -258,7 +271,7 @@ import TidelineTestSupport
         "..a", "a@b", "a|b", "{a}", "[a]", "~a", "a=b", "$a", "a!b", "(a)", "*",
     ]
 
-    @Test(arguments: ids)
+    @Test("Rows with unusual IDs pass a gateway that rejects escaped URLs", arguments: ids)
     func anUnusualIDPassesAGateway(id: String) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
@@ -279,7 +292,10 @@ import TidelineTestSupport
     }
 
     /// Gateways trim trailing dots, and reject `..` and ids that look like file names.
-    @Test(arguments: ["a.", "a..b", "backup.sql", "web.config", "2026.11.25"])
+    @Test(
+        "Rows whose IDs contain dots pass a gateway that rejects dots in paths",
+        arguments: ["a.", "a..b", "backup.sql", "web.config", "2026.11.25"]
+    )
     func anIDWithDotsPassesAGateway(id: String) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
@@ -296,7 +312,8 @@ import TidelineTestSupport
 
     // MARK: - User-Agent
 
-    @Test func everyRequestNamesTheApp() async throws {
+    @Test("Every request names the app in its User-Agent")
+    func everyRequestNamesTheApp() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let client = SyncClient(

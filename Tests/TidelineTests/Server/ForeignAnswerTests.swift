@@ -25,8 +25,7 @@ import TidelineTestSupport
         ]
     }
 
-    /// 200 offline inserts; a proxy answers the first requests and is then gone.
-    @Test(arguments: statuses, [1, 7])
+    @Test("A gateway's response never parks an insert", arguments: statuses, [1, 7])
     func aPageNeverParksAnInsert(status: Int, count: Int) async throws {
         for answer in Self.answers(status) {
             let server = try await makeServer()
@@ -44,7 +43,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test(arguments: statuses)
+    @Test("An edit and a delete survive a gateway's response", arguments: statuses)
     func anEditAndADeleteSurviveAPage(status: Int) async throws {
         for answer in Self.answers(status) {
             let server = try await makeServer()
@@ -67,8 +66,11 @@ import TidelineTestSupport
         }
     }
 
-    /// An empty 404 on every path does not mean that an original server lacks the table.
-    @Test(arguments: OriginalServer.Flavor.allCases, [404, 410])
+    @Test(
+        "An empty 404 or 410 in place of an original server's response parks nothing",
+        arguments: OriginalServer.Flavor.allCases,
+        [404, 410]
+    )
     func anEmptyAnswerParksNothingAtOriginalServers(
         flavor: OriginalServer.Flavor,
         status: Int
@@ -95,8 +97,10 @@ import TidelineTestSupport
         #expect(rows.map(\.text) == ["mine"])
     }
 
-    /// A delete succeeds only if the server reports it, also as the first request of an endpoint.
-    @Test(arguments: [200, 204, 404, 410])
+    @Test(
+        "An empty response from a gateway does not complete a delete",
+        arguments: [200, 204, 404, 410]
+    )
     func anEmptyAnswerToADeleteIsNotASuccess(status: Int) async throws {
         let server = try await makeServer()
         let first = try await Device(server.transport)
@@ -114,7 +118,7 @@ import TidelineTestSupport
         #expect(try await device.client.table(Todo.self).read(id: "a") == nil)
     }
 
-    @Test(arguments: statuses)
+    @Test("A gateway's response to a pull moves no cursor and removes no row", arguments: statuses)
     func aPageMovesNoCursorAndRemovesNoRow(status: Int) async throws {
         let server = try await makeServer()
         let author = try await Device(server.transport)
@@ -152,8 +156,10 @@ import TidelineTestSupport
         }
     }
 
-    /// A push or pull survives one answer of a gateway.
-    @Test(arguments: [200, 302, 403, 404, 410, 451, 511])
+    @Test(
+        "A push or pull survives one response from a gateway",
+        arguments: [200, 302, 403, 404, 410, 451, 511]
+    )
     func aTemporaryPageHasNoEffect(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
@@ -166,8 +172,10 @@ import TidelineTestSupport
         #expect(try await device.context.push().completed == 2)
     }
 
-    /// An answer inside a batch must prove itself, too.
-    @Test(arguments: [400, 403, 409, 412, 413, 422])
+    @Test(
+        "A rejection inside a gateway's batch response parks nothing",
+        arguments: [400, 403, 409, 412, 413, 422]
+    )
     func anAnswerWithinABatchMustProveItself(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
@@ -211,8 +219,8 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
-    /// A rejection of the server itself is parked as before.
-    @Test func aRejectionOfTheServerParks() async throws {
+    @Test("A rejection by the server parks its operation")
+    func aRejectionOfTheServerParks() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)
@@ -237,7 +245,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test(arguments: [200, 302, 400, 403, 406, 413, 501])
+    @Test(
+        "Rows with a text that a gateway rejects do not block other rows",
+        arguments: [200, 302, 400, 403, 406, 413, 501]
+    )
     func aRejectedTextDoesNotBlockOthers(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
@@ -264,8 +275,8 @@ import TidelineTestSupport
         #expect(try await device.context.push().completed == 4)
     }
 
-    /// More such texts than one push tries: each push gets further.
-    @Test func manyRejectedTextsDoNotBlockOthers() async throws {
+    @Test("Several pushes pass 40 rows that a gateway rejects and send a later row")
+    func manyRejectedTextsDoNotBlockOthers() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)
@@ -282,8 +293,10 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
-    /// A page in place of the answer to the first batch of an endpoint.
-    @Test(arguments: [404, 405, 501])
+    @Test(
+        "A gateway's page in place of the first batch response splits no transaction",
+        arguments: [404, 405, 501]
+    )
     func theFirstTransactionIsNotSplit(status: Int) async throws {
         let server = try await makeServer()
         let other = try await Device(server.transport)
@@ -303,8 +316,8 @@ import TidelineTestSupport
         #expect(try await device.context.operationErrors().map(\.itemID) == ["a", "taken"])
     }
 
-    /// A transaction is sent as a whole, or waits as a whole.
-    @Test func aTransactionIsNotSplit() async throws {
+    @Test("A transaction with a text that a gateway rejects is not split")
+    func aTransactionIsNotSplit() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)

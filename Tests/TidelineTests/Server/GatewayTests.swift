@@ -47,7 +47,7 @@ import TidelineTestSupport
         .fail, .serverWins, .clientWins, .merge, .custom { _ in .server },
     ]
 
-    @Test(arguments: policies)
+    @Test("Inserts stay queued when a gateway responds in place of the server", arguments: policies)
     func insertsThatWereNotExecutedStay(policy: ConflictPolicy) async throws {
         for answer in Self.answers {
             let server = try await makeServer()
@@ -73,7 +73,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test(arguments: policies)
+    @Test(
+        "An edit stays queued when a gateway responds in place of the server",
+        arguments: policies
+    )
     func editsThatWereNotExecutedStay(policy: ConflictPolicy) async throws {
         for answer in Self.answers {
             let server = try await makeServer()
@@ -94,8 +97,11 @@ import TidelineTestSupport
         }
     }
 
-    /// A delete that was not executed, of a row that is unchanged, also in the app's next run.
-    @Test(arguments: policies, [false, true])
+    @Test(
+        "A delete stays queued when a gateway responds in place of the server",
+        arguments: policies,
+        [false, true]
+    )
     func deletesThatWereNotExecutedStay(policy: ConflictPolicy, isNextRun: Bool) async throws {
         for answer in Self.answers + [TransportResponse(status: 200)] {
             let server = try await makeServer()
@@ -116,8 +122,8 @@ import TidelineTestSupport
         }
     }
 
-    /// The other rows are sent.
-    @Test func aRowThatIsNotExecutedDoesNotBlockOthers() async throws {
+    @Test("An operation that a gateway intercepts does not block other rows")
+    func aRowThatIsNotExecutedDoesNotBlockOthers() async throws {
         let server = try await makeServer()
         let gateway = Gateway(server.transport, trigger: "poison")
         let device = try await Device(gateway, conflicts: .serverWins)
@@ -140,7 +146,11 @@ import TidelineTestSupport
         #"{"id":"a","text":"mine","version":"v2"}"#,
     ]
 
-    @Test(arguments: parts, [true, false])
+    @Test(
+        "A success response with an incomplete row is followed by a read of the row",
+        arguments: parts,
+        [true, false]
+    )
     func anIncompleteRowIsReadAgain(part: String, isInsert: Bool) async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
@@ -165,8 +175,8 @@ import TidelineTestSupport
         #expect(todo.text == "mine" && todo.complete && todo.rank == 3 && todo.version == "v2")
     }
 
-    /// A rejection that contains a part of a row, or the state that the operation was based on.
     @Test(
+        "A 409 or 412 without the server's changed row is not a conflict",
         arguments: [409, 412],
         [
             #"{"id":"a","version":"v2"}"#,
@@ -201,8 +211,8 @@ import TidelineTestSupport
         }
     }
 
-    /// If no read returns the row either, the local row is unchanged.
-    @Test func aRowThatIsNeverReturnedChangesNothing() async throws {
+    @Test("The local row stays unchanged if no response contains the complete row")
+    func aRowThatIsNeverReturnedChangesNothing() async throws {
         let transport = ScriptedTransport(otherwise: .json(200, #"{"id":"a"}"#))
         let device = try await Device(transport, conflicts: .serverWins)
         try await device.todos().insert(Todo(id: "a", text: "mine", complete: true))

@@ -79,7 +79,7 @@ struct GenerationMemoryTests {
         Case(name: "another server's version", headers: ["x-zumo-server-version": "7"], body: "[]"),
     ]
 
-    @Test(arguments: cases)
+    @Test("The client learns the server's generation from its responses", arguments: cases)
     func itLearnsTheGeneration(from one: Case) {
         let meaning = GenerationMemory.meaning(one.signs, asked: one.asked)
         #expect(meaning?.0 == one.dialect)
@@ -90,7 +90,7 @@ struct GenerationMemoryTests {
         #expect(memory.learned == one.dialect)
     }
 
-    @Test(arguments: cases)
+    @Test("The client learns nothing if the app sets the generation", arguments: cases)
     func itLearnsNothingIfTheAppSetsTheGeneration(from one: Case) {
         for (setting, dialect) in [
             (ServerGeneration.classic, ServerDialect.classic), (.datasync, .datasync),
@@ -104,8 +104,8 @@ struct GenerationMemoryTests {
         }
     }
 
-    /// A likely sign does not replace known facts; a certain sign does.
-    @Test func certainSignsReplaceLikelyOnes() {
+    @Test("A certain sign replaces a known generation, and a likely sign does not")
+    func certainSignsReplaceLikelyOnes() {
         let page = Self.cases.first { $0.name == "a classic page" }!.signs
         let envelope = Self.cases.first { $0.name == "an envelope" }!.signs
         let refusal = Self.cases.first { $0.name == "Node rejects 3.0.0" }!.signs
@@ -119,8 +119,8 @@ struct GenerationMemoryTests {
         #expect(memory.dialect == .datasync)
     }
 
-    /// A replaced server rejects the classic protocol: the stored generation is dropped once.
-    @Test func aStoredGenerationIsDroppedOnce() {
+    @Test("A stored generation is discarded once when the server rejects it")
+    func aStoredGenerationIsDroppedOnce() {
         var memory = GenerationMemory(.automatic)
         memory.remember(.classic)
         #expect(memory.dialect == .classic && memory.learned == nil)

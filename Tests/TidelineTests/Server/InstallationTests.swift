@@ -46,7 +46,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func everyRequestOfAStoreHasTheSameID() async throws {
+    @Test("Every request of a store has the same installation ID")
+    func everyRequestOfAStoreHasTheSameID() async throws {
         let script = ScriptedTransport(otherwise: page([]))
         let (store, ids) = (MemoryStore(), MadeIDs())
         let client = try await Self.client(script, store, ids)
@@ -66,7 +67,8 @@ import TidelineTestSupport
         #expect(ids.count == 1)
     }
 
-    @Test func anotherStoreHasAnotherID() async throws {
+    @Test("Another store has another installation ID")
+    func anotherStoreHasAnotherID() async throws {
         let script = ScriptedTransport(otherwise: page([]))
         let ids = MadeIDs()
         for _ in 0..<2 {
@@ -76,8 +78,8 @@ import TidelineTestSupport
         #expect(script.sent.map(\.installation) == ["made-1", "made-2"])
     }
 
-    /// No id is sent before a store is open, or if the environment has none.
-    @Test func noIDIsSentBeforeAStoreIsOpen() async throws {
+    @Test("No installation ID is sent without an open store or an ID generator")
+    func noIDIsSentBeforeAStoreIsOpen() async throws {
         let script = ScriptedTransport(otherwise: page([]))
         let bare = SyncClient(endpoint: Device.endpoint, transport: script)
         _ = try await bare.table(Todo.self).read()
@@ -85,8 +87,10 @@ import TidelineTestSupport
         #expect(script.sent.map(\.installation) == [nil, nil])
     }
 
-    /// An id that is not a valid header field value is not sent, whatever its source.
-    @Test(arguments: ["a\r\nX-Other: b", "", "\u{E9}", String(repeating: "x", count: 65), "a b"])
+    @Test(
+        "An installation ID that is not a valid header value is not sent",
+        arguments: ["a\r\nX-Other: b", "", "\u{E9}", String(repeating: "x", count: 65), "a b"]
+    )
     func anInvalidIDIsNotSent(_ name: String) async throws {
         let script = ScriptedTransport(otherwise: page([]))
         let store = MemoryStore()
@@ -99,8 +103,7 @@ import TidelineTestSupport
         #expect(script.sent.last?.installation == "made-1")
     }
 
-    /// The default environment's id is a UUID without any information.
-    @Test func theDefaultIDIsARandomUUID() throws {
+    @Test("The default installation ID is a random UUID") func theDefaultIDIsARandomUUID() throws {
         let make = try #require(SyncEnvironment.live.makeInstallationID)
         let (first, second) = (make(), make())
         #expect(first != second)
@@ -110,7 +113,8 @@ import TidelineTestSupport
         #expect(uuid.uuid.6 >> 4 == 4)
     }
 
-    @Test func requestsForEventsHaveTheID() async throws {
+    @Test("A request for events has the installation ID")
+    func requestsForEventsHaveTheID() async throws {
         let named = Mutex<[String?]>([])
         let transport = EventsTap { request in
             named.withLock { $0.append(request.headers["X-ZUMO-INSTALLATION-ID"]) }

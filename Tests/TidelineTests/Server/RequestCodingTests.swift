@@ -49,7 +49,8 @@ private final class CodingTap: Transport {
         #expect(try await device.queue().isEmpty)
     }
 
-    @Test func theSecondBatchIsCompressed() async throws {
+    @Test("Batches are compressed after the server has announced support for gzip")
+    func theSecondBatchIsCompressed() async throws {
         let server = try await makeServer()
         let tap = CodingTap(server.transport)
         let store = MemoryStore()
@@ -72,7 +73,8 @@ private final class CodingTap: Transport {
         #expect(elsewhere.codings == ["-"])
     }
 
-    @Test func smallBatchesAreNotCompressed() async throws {
+    @Test("Batches below the minimum size are not compressed")
+    func smallBatchesAreNotCompressed() async throws {
         var limits = SyncLimits()
         limits.compressedBatchBytesMin = .max
         let tap = CodingTap(try await makeServer().transport)
@@ -82,8 +84,8 @@ private final class CodingTap: Transport {
         #expect(tap.codings == ["-", "-"])
     }
 
-    /// A server that does not announce support gets plain batches.
-    @Test func aServerWithoutSupportGetsPlainBatches() async throws {
+    @Test("A server that does not announce gzip support gets uncompressed batches")
+    func aServerWithoutSupportGetsPlainBatches() async throws {
         let tap = CodingTap(try await makeServer().transport, hidesSupport: true)
         let device = try await Device(tap)
         try await push(device, "a")
@@ -91,8 +93,10 @@ private final class CodingTap: Transport {
         #expect(tap.codings == ["-", "-"])
     }
 
-    /// A rejected batch is sent again without compression at once, and later batches are not compressed.
-    @Test(arguments: [415, 400])
+    @Test(
+        "After a rejected compressed batch, batches are sent without compression",
+        arguments: [415, 400]
+    )
     func aRejectionIsStored(status: Int) async throws {
         let server = try await makeServer()
         let tap = CodingTap(server.transport, rejection: status)
@@ -110,11 +114,14 @@ private final class CodingTap: Transport {
         #expect(later.codings == ["-"])
     }
 
-    @Test(arguments: [
-        ("gzip", true), ("GZIP", true), ("br, gzip;q=0.5", true), ("gzip;q=1", true),
-        ("gzip;q=0", false), ("gzip; q=0.000", false), ("identity", false), ("", false),
-        ("gzipped", false), ("br", false), ("*", false),
-    ])
+    @Test(
+        "Batches are compressed only if the server's Accept-Encoding allows gzip",
+        arguments: [
+            ("gzip", true), ("GZIP", true), ("br, gzip;q=0.5", true), ("gzip;q=1", true),
+            ("gzip;q=0", false), ("gzip; q=0.000", false), ("identity", false), ("", false),
+            ("gzipped", false), ("br", false), ("*", false),
+        ]
+    )
     func theHeaderFieldOfAServerIsRead(_ field: String, _ takes: Bool) async throws {
         let tap = ScriptedTransport(
             otherwise: .json(200, #"{"responses":[]}"#, ["Accept-Encoding": field]),
@@ -130,8 +137,8 @@ private final class CodingTap: Transport {
         #expect(tap.sent.first?.coding == nil)
     }
 
-    /// A retried request has the same id, whether its batch is compressed or not.
-    @Test func aLostCompressedBatchIsRecovered() async throws {
+    @Test("A compressed batch with a lost response is not executed twice")
+    func aLostCompressedBatchIsRecovered() async throws {
         let server = try await makeServer()
         let lossy = BatchTap(server.transport, [.deliver, .dropAnswer], hidesCodings: false)
         let tap = CodingTap(lossy)
