@@ -11,7 +11,8 @@ extension TransportTests {
         private let server = FaultyServer.shared
         private let clock = ContinuousClock()
 
-        @Test func servesManyTasksAtOnce() async throws {
+        @Test("One transport serves many tasks at the same time")
+        func servesManyTasksAtOnce() async throws {
             let transport = CurlTransport()
             let url = server.url("/echo")
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -29,8 +30,8 @@ extension TransportTests {
             }
         }
 
-        /// One call uses the only connection; the others reach their deadlines and are not sent.
-        @Test func aWaitingCallEndsByItsOwnDeadline() async throws {
+        @Test("A call that waits for a connection ends at its own deadline and is not sent")
+        func aWaitingCallEndsByItsOwnDeadline() async throws {
             var limits = TransportLimits()
             limits.callsMax = 1
             let transport = CurlTransport(limits: limits)
@@ -54,7 +55,8 @@ extension TransportTests {
         }
 
         /// A listener with a full queue does not respond, so connecting hangs.
-        @Test func connectingEndsByTheConnectTimeout() async throws {
+        @Test("Connecting ends at the connect timeout")
+        func connectingEndsByTheConnectTimeout() async throws {
             let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             let port = FaultyServer.bindToLoopback(listener)
             listen(listener, 0)
@@ -75,9 +77,8 @@ extension TransportTests {
             #expect(elapsed >= .milliseconds(200) && elapsed < .seconds(120), "\(elapsed)")
         }
 
-        /// A call to a silent server ends at the stall timeout, not at the longer timeouts for
-        /// connecting and for the call.
-        @Test func aStalledCallEnds() async throws {
+        @Test("A call to a silent server ends at the stall timeout")
+        func aStalledCallEnds() async throws {
             var limits = TransportLimits()
             limits.stallTimeout = .seconds(1)
             limits.connectTimeout = .seconds(600)
@@ -91,7 +92,7 @@ extension TransportTests {
             #expect(elapsed >= .seconds(1), "\(elapsed)")
         }
 
-        @Test func cancellationEndsACallAtOnce() async throws {
+        @Test("Cancellation ends a call at once") func cancellationEndsACallAtOnce() async throws {
             let transport = CurlTransport()
             for _ in 0..<5 {
                 let id = UUID().uuidString
@@ -104,7 +105,7 @@ extension TransportTests {
             #expect(response.status == 200)
         }
 
-        @Test func aCancelledTaskSendsNothing() async throws {
+        @Test("A cancelled task sends nothing") func aCancelledTaskSendsNothing() async throws {
             let transport = CurlTransport()
             let id = UUID().uuidString
             let request = TransportRequest(url: server.url("/fault/none/fin/once/\(id)"))
@@ -117,8 +118,8 @@ extension TransportTests {
             #expect(server.attempts(of: id).isEmpty)
         }
 
-        /// With calls, cancellations and deadlines in any order, every call ends exactly once.
-        @Test func cancellationsAtAnyMomentLeaveNothingBehind() async throws {
+        @Test("Every call ends once, with cancellations and deadlines in any order")
+        func cancellationsAtAnyMomentLeaveNothingBehind() async throws {
             let transport = CurlTransport()
             let url = server.url("/ok")
             let ended = await withTaskGroup(of: Int.self) { group in
@@ -152,7 +153,8 @@ extension TransportTests {
             #expect(response.status == 200)
         }
 
-        @Test func transportsEndWithTheirThreads() async throws {
+        @Test("The threads of released transports end")
+        func transportsEndWithTheirThreads() async throws {
             let before = try Self.transportThreads()
             var livingMax = 0
             for _ in 0..<40 {
@@ -174,7 +176,8 @@ extension TransportTests {
             #expect(waits < 200)
         }
 
-        @Test func sequentialCallsKeepOneConnection() async throws {
+        @Test("Sequential calls use one connection")
+        func sequentialCallsKeepOneConnection() async throws {
             let transport = CurlTransport()
             let request = TransportRequest(url: server.url("/echo"))
             let first = try await transport.send(request).headers["X-Connection"]

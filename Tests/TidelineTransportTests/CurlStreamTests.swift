@@ -18,8 +18,8 @@ extension TransportTests {
             try await transport.stream(TransportRequest(url: server.url(path), timeout: timeout))
         }
 
-        /// Bytes can be read before the server has sent the whole response.
-        @Test func piecesComeWhileTheAnswerGoesOn() async throws {
+        @Test("Bytes of a stream can be read before the server has sent the whole response")
+        func piecesComeWhileTheAnswerGoesOn() async throws {
             let stream = try await stream("/fault/drips/fin/always/stream-drips")
             #expect(stream.status == 200)
             #expect(stream.headers["Content-Length"] == "100000")
@@ -31,13 +31,17 @@ extension TransportTests {
             #expect((5..<100_000).contains(count))
         }
 
-        @Test func everyByteComesOnce() async throws {
+        @Test("A stream returns every byte once") func everyByteComesOnce() async throws {
             var bytes: [UInt8] = []
             for try await piece in try await stream("/big/300000").bytes { bytes += piece }
             #expect(bytes == [UInt8](repeating: 0x79, count: 300_000))
         }
 
-        @Test(arguments: ["halfBody", "halfChunk", "noLastChunk"], ["fin", "rst"])
+        @Test(
+            "A connection that breaks during a stream is an error",
+            arguments: ["halfBody", "halfChunk", "noLastChunk"],
+            ["fin", "rst"]
+        )
         func aBrokenConnectionIsAnError(fault: String, end: String) async throws {
             await #expect(throws: TransportError.self) {
                 let stream = try await stream("/fault/\(fault)/\(end)/always/stream-\(fault)")
@@ -45,7 +49,8 @@ extension TransportTests {
             }
         }
 
-        @Test func theTimeoutBoundsTheWaitForTheHead() async throws {
+        @Test("The timeout limits the wait for the head of a stream")
+        func theTimeoutBoundsTheWaitForTheHead() async throws {
             let error = await #expect(throws: TransportError.self) {
                 _ = try await stream(
                     "/fault/never/fin/always/stream-never",
@@ -55,7 +60,8 @@ extension TransportTests {
             #expect(error?.code == .timedOut)
         }
 
-        @Test func aTransportWithoutStreamsSaysSo() async throws {
+        @Test("A transport without streams reports that they are unsupported")
+        func aTransportWithoutStreamsSaysSo() async throws {
             struct Plain: Transport {
                 func send(_ request: TransportRequest) async throws -> TransportResponse {
                     TransportResponse(status: 200)

@@ -23,7 +23,7 @@ extension TransportTests {
             ("POST", [UInt8](repeating: 0x20, count: 2_000_000), "2000000"),
         ]
 
-        @Test(arguments: methods)
+        @Test("A request is sent with its method, path, header fields and body", arguments: methods)
         func sendsMethodAndBody(_ method: String, _ body: [UInt8]?, length: String?) async throws {
             let request = TransportRequest(
                 method: method,
@@ -47,7 +47,10 @@ extension TransportTests {
         }
 
         /// "127.1" reaches this machine, but is not recognized as loopback.
-        @Test(.enabled(if: !usesProxy, "requests that are not to loopback go to a proxy"))
+        @Test(
+            "Compression is requested for addresses that are not loopback",
+            .enabled(if: !usesProxy, "requests that are not to loopback go to a proxy")
+        )
         func asksForCompressionElsewhere() async throws {
             let url = try #require(URL(string: "http://127.1:\(server.port)/echo"))
             let response = try await transport.send(TransportRequest(url: url))
@@ -122,7 +125,11 @@ extension TransportTests {
             ),
         ]
 
-        @Test(arguments: responses) func returnsResponses(_ raw: Raw) async throws {
+        @Test(
+            "A response has its status and body, without trailers and early hints",
+            arguments: responses
+        )
+        func returnsResponses(_ raw: Raw) async throws {
             let response = try await transport.send(TransportRequest(url: url(of: raw)))
             #expect(response.status == raw.status)
             #expect(String(decoding: response.body, as: UTF8.self) == raw.text)
@@ -165,14 +172,15 @@ extension TransportTests {
             (Raw(head: "", status: 0, closes: true), .connectionLost),
         ]
 
-        @Test(arguments: broken)
+        @Test("A broken response is an error with an unknown outcome", arguments: broken)
         func refusesBrokenResponses(_ raw: Raw, _ code: TransportError.Code) async throws {
             let thrown = await error(of: TransportRequest(url: url(of: raw)))
             #expect(thrown?.code == code, "\(String(describing: thrown)) \(thrown?.cause as Any)")
             #expect(thrown?.outcomeIsUnknown == true)
         }
 
-        @Test func refusesABodyOverTheLimit() async throws {
+        @Test("A response body over the limit is rejected")
+        func refusesABodyOverTheLimit() async throws {
             var limits = TransportLimits()
             limits.responseBytesMax = 150
             let small = CurlTransport(limits: limits)
@@ -187,14 +195,16 @@ extension TransportTests {
             #expect(exact.body.count == 150)
         }
 
-        @Test func carriesFiveMegabytesBothWays() async throws {
+        @Test("A body of five megabytes is sent and received unchanged")
+        func carriesFiveMegabytesBothWays() async throws {
             let body = (0..<5_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
             let request = TransportRequest(method: "PUT", url: server.url("/echo"), body: body)
             let response = try await transport.send(request)
             #expect(response.body == body)
         }
 
-        @Test func refusesWhatIsNoRequest() async throws {
+        @Test("An invalid request is rejected and not sent")
+        func refusesWhatIsNoRequest() async throws {
             let requests = [
                 TransportRequest(method: "GET /x HTTP/1.1\r\nA:", url: server.url("/ok")),
                 TransportRequest(url: server.url("/ok"), headers: ["X-One": "1\r\nX-Two: 2"]),
@@ -210,13 +220,15 @@ extension TransportTests {
             }
         }
 
-        @Test func tlsToAPlainServerIsATLSError() async throws {
+        @Test("TLS to a server without TLS is a TLS error")
+        func tlsToAPlainServerIsATLSError() async throws {
             let thrown = await error(of: TransportRequest(url: server.url("/ok", scheme: "https")))
             #expect(thrown?.code == .tls)
             #expect(thrown?.outcomeIsUnknown == false)
         }
 
-        @Test func nobodyListeningIsCertain() async throws {
+        @Test("If no server listens, the outcome of a call is known")
+        func nobodyListeningIsCertain() async throws {
             let closed = FaultyServer()
             closed.stopListening()
             let thrown = await error(of: TransportRequest(url: closed.url("/ok")))

@@ -34,17 +34,21 @@ import Tideline
         ("https://name@example.com", .invalidRequest),
     ]
 
-    @Test(arguments: addresses) func checks(_ text: String, _ code: TransportError.Code?) throws {
+    @Test("Each address is accepted or rejected by the endpoint rules", arguments: addresses)
+    func checks(_ text: String, _ code: TransportError.Code?) throws {
         let url = try #require(URL(string: text))
         #expect(Self.code(url, allowsInsecure: false) == code)
         #expect(Self.code(url, allowsInsecure: true) == (code == .insecure ? nil : code))
     }
 
     /// The URL of a request may have a query; an endpoint may not.
-    @Test(arguments: [
-        "https://h.example/x?a=b", "https://h.example?", "https://h.example/#top",
-        "http://127.0.0.1:8080/?key=secret#x",
-    ])
+    @Test(
+        "An endpoint with a query or a fragment is rejected",
+        arguments: [
+            "https://h.example/x?a=b", "https://h.example?", "https://h.example/#top",
+            "http://127.0.0.1:8080/?key=secret#x",
+        ]
+    )
     func anEndpointHasNoQuery(_ text: String) throws {
         let url = try #require(URL(string: text))
         #expect(Self.code(url, allowsInsecure: false) == nil)
@@ -56,8 +60,7 @@ import Tideline
         #expect(error?.message.contains("secret") == false)
     }
 
-    /// The other rules apply to endpoints, too.
-    @Test(arguments: addresses)
+    @Test("The rules for the addresses of requests apply to endpoints, too", arguments: addresses)
     func checksEndpoints(_ text: String, _ code: TransportError.Code?) throws {
         let url = try #require(URL(string: text))
         do {
@@ -79,7 +82,8 @@ import Tideline
         ("http://a.example:8080", "http://a.example:8081", false),
     ]
 
-    @Test(arguments: spellings) func normalizes(
+    @Test("Equivalent spellings of a URL are normalized to the same text", arguments: spellings)
+    func normalizes(
         _ one: String,
         _ other: String,
         _ same: Bool
@@ -104,7 +108,8 @@ import Tideline
         ("file:///a", "file:///a", false),
     ]
 
-    @Test(arguments: pairs) func comparesOrigins(
+    @Test("The origins of two URLs are compared in either order", arguments: pairs)
+    func comparesOrigins(
         _ one: String,
         _ other: String,
         _ same: Bool
@@ -115,18 +120,22 @@ import Tideline
         #expect(EndpointRules.sameOrigin(second, first) == same)
     }
 
-    @Test(arguments: [
-        ("https://a.example", true), ("http://10.0.0.1:8080/x", true), ("http://127.1", true),
-        ("https://localhost.a.example", true), ("https://[2001:db8::1]", true),
-        ("http://localhost:8080", false), ("https://LOCALHOST/x", false),
-        ("http://127.0.0.1:8080", false), ("http://127.3.2.1", false),
-        ("http://[::1]:8080/", false),
-    ])
+    @Test(
+        "Compression is requested for addresses that are not loopback",
+        arguments: [
+            ("https://a.example", true), ("http://10.0.0.1:8080/x", true), ("http://127.1", true),
+            ("https://localhost.a.example", true), ("https://[2001:db8::1]", true),
+            ("http://localhost:8080", false), ("https://LOCALHOST/x", false),
+            ("http://127.0.0.1:8080", false), ("http://127.3.2.1", false),
+            ("http://[::1]:8080/", false),
+        ]
+    )
     func compressionIsForNetworks(_ text: String, _ asks: Bool) throws {
         #expect(EndpointRules.asksForCompression(try #require(URL(string: text))) == asks)
     }
 
-    @Test func namesNothingPrivate() throws {
+    @Test("The name of a URL contains only its scheme, host and port")
+    func namesNothingPrivate() throws {
         let url = try #require(URL(string: "https://me:secret@[::1]:8443/tables/t?q=x#f"))
         #expect(EndpointRules.name(of: url) == "https://[::1]:8443")
     }

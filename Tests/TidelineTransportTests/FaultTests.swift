@@ -91,7 +91,11 @@ extension TransportTests {
 
         private let server = FaultyServer.shared
 
-        @Test(arguments: cells) func endsRightly(_ cell: Cell) async throws {
+        @Test(
+            "Each network fault has an allowed outcome, and the next call succeeds",
+            arguments: cells
+        )
+        func endsRightly(_ cell: Cell) async throws {
             let transport = CurlTransport()
             if cell.isReused { try await expectFine(transport) }
             let id = UUID().uuidString
@@ -106,7 +110,8 @@ extension TransportTests {
             try await expectFine(transport)
         }
 
-        @Test func silenceEndsAtTheTimeout() async throws {
+        @Test("A call to a silent or slow server ends at its timeout")
+        func silenceEndsAtTheTimeout() async throws {
             let cells = [Fault.never, .neverReads, .drips].flatMap { fault in
                 [nil, 100, 300_000].flatMap { bodyBytes in
                     [false, true].map { isReused in
@@ -138,7 +143,11 @@ extension TransportTests {
             try await expectFine(transport)
         }
 
-        @Test(arguments: ["fin", "rst"], [nil, 100, 300_000])
+        @Test(
+            "A call over an idle connection that was cut fails only if its body is large",
+            arguments: ["fin", "rst"],
+            [nil, 100, 300_000]
+        )
         func idleConnectionThatWasCutIsNotNoticed(how: String, bodyBytes: Int?) async throws {
             for delay in [0, 0, 0, 200, 500, 5_000] {
                 let transport = CurlTransport()
@@ -168,7 +177,8 @@ extension TransportTests {
         }
 
         /// The second attempt cannot connect, but the first may have been executed.
-        @Test func refusedRepetitionIsStillUnknown() async throws {
+        @Test("A repeated call that cannot connect still has an unknown outcome")
+        func refusedRepetitionIsStillUnknown() async throws {
             let server = FaultyServer()
             let transport = CurlTransport()
             let warm = try await transport.send(TransportRequest(url: server.url("/ok")))

@@ -39,7 +39,8 @@ import TidelineCore
         return calls
     }
 
-    @Test func eachCallIsTold() async throws {
+    @Test("Each call is reported with its status and the bytes sent and received")
+    func eachCallIsTold() async throws {
         let calls = try await told(Answering(status: 201))
         #expect(calls.map(\.method) == ["POST", "GET"])
         #expect(calls.map(\.status) == [201, nil])
@@ -49,7 +50,7 @@ import TidelineCore
         #expect(calls.allSatisfy { !"\($0)".contains("secret") })
     }
 
-    @Test func aCallThatFailsIsToldToo() async throws {
+    @Test("A call that fails is reported, too") func aCallThatFailsIsToldToo() async throws {
         #expect(try await told(Answering(status: nil)).map(\.status) == [nil, nil])
     }
 }

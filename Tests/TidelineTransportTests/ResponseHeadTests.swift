@@ -67,7 +67,7 @@ import TidelineCore
         ),
     ]
 
-    @Test(arguments: cases) func reads(_ test: Case) {
+    @Test("Each response head is parsed line by line", arguments: cases) func reads(_ test: Case) {
         var head = ResponseHead()
         for line in test.lines {
             let isAccepted = Array(line.utf8).withUnsafeBufferPointer { head.append($0) }
@@ -81,7 +81,7 @@ import TidelineCore
         }
     }
 
-    @Test func endlessHeadsAreRefused() {
+    @Test("An endless response head is rejected") func endlessHeadsAreRefused() {
         var head = ResponseHead()
         let line = Array("HTTP/1.1 100 Continue\r\n".utf8)
         var count = 0

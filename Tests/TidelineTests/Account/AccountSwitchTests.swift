@@ -54,7 +54,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test(arguments: TestScope.first(6, of: UInt64(0)..<60))
+    @Test(
+        "No account sends another account's data when sign-ins change at random",
+        arguments: TestScope.first(6, of: UInt64(0)..<60)
+    )
     func noAccountSendsAnotherAccountsData(seed: UInt64) async throws {
         var draw = SeededGenerator(seed: seed)
         let signIn = SignIn("anna")

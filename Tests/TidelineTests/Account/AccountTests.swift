@@ -23,7 +23,8 @@ import TidelineTestSupport
         )
     }
 
-    @Test func operationsStoreTheirAccount() async throws {
+    @Test("An operation stores the account that was signed in at the time")
+    func operationsStoreTheirAccount() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: nil)
@@ -32,7 +33,8 @@ import TidelineTestSupport
         #expect(accounts == ["anna", nil])
     }
 
-    @Test func anotherAccountCannotPush() async throws {
+    @Test("A push sends only the operations of the signed-in account")
+    func anotherAccountCannotPush() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: "ben")
@@ -49,8 +51,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.bearer == "Bearer anna-token-1")
     }
 
-    /// Nothing is sent while no account is signed in, and the push reports why.
-    @Test func aSignedOutPushSendsNothing() async throws {
+    @Test("A push without a signed-in account sends nothing and reports why")
+    func aSignedOutPushSendsNothing() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: nil)
@@ -64,7 +66,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.bearer) == [nil])
     }
 
-    @Test func aRowWithAnotherAccountsChangesStays() async throws {
+    @Test("A row with another account's pending operation cannot be changed")
+    func aRowWithAnotherAccountsChangesStays() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: "ben")
@@ -79,7 +82,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a"])
     }
 
-    @Test func anotherAccountsErrorsAreNotShown() async throws {
+    @Test("Operation errors are listed and resolved only under the account that made the change")
+    func anotherAccountsErrorsAreNotShown() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         transport.add(.json(403, #"{"error":"No."}"#))
@@ -94,7 +98,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func anAccountAdoptsAnonymousWork() async throws {
+    @Test("Operations made while signed out are sent after an account adopts them")
+    func anAccountAdoptsAnonymousWork() async throws {
         signIn.change(to: nil)
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "nobody's"))
@@ -109,7 +114,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.bearer) == ["Bearer anna-token-1"])
     }
 
-    @Test func anonymousWorkIsDropped() async throws {
+    @Test("Discarding anonymous work removes its operations and restores the server's rows")
+    func anonymousWorkIsDropped() async throws {
         signIn.change(to: nil)
         let device = try await device()
         try await device.seed([localRow("a", 1, text: "server")])
@@ -142,8 +148,8 @@ import TidelineTestSupport
         #expect(rows.map(\.text) == ["server"])
     }
 
-    /// Another account signs in during a push: nothing is sent under the wrong token.
-    @Test func anAccountThatChangesEndsThePush() async throws {
+    @Test("A push sends nothing more after another account signs in")
+    func anAccountThatChangesEndsThePush() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         try await device.todos().insert(Todo(id: "b", text: "anna's"))
@@ -162,9 +168,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert b attempted"])
     }
 
-    /// Each account pulls from its own cursor, and a row that one account may no longer see stays in the queries of the
-    /// others.
-    @Test func eachAccountHasItsOwnCursor() async throws {
+    /// A row that one account may no longer see stays in the queries of the other accounts.
+    @Test("Each account pulls from its own cursor") func eachAccountHasItsOwnCursor() async throws {
         let device = try await device()
         let todos = try device.todos()
         transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
@@ -182,9 +187,9 @@ import TidelineTestSupport
         #expect(transport.sent[2].query.contains(stamp(1)))
     }
 
-    /// A pull of the whole table removes the rows that the account cannot see, except those in another account's query,
-    /// whose cursor has passed them.
-    @Test func aFullPullKeepsAnotherAccountsRows() async throws {
+    /// The cursor of the other account has passed these rows, so it would not pull them again.
+    @Test("A full pull does not remove the rows of another account's query")
+    func aFullPullKeepsAnotherAccountsRows() async throws {
         let device = try await device()
         let todos = try device.todos()
         transport.add(page([serverRow("a", 1)]))
@@ -197,8 +202,8 @@ import TidelineTestSupport
         #expect(try await todos.read().map(\.id) == ["a"])
     }
 
-    /// A forced purge drops only the operations of the signed-in account.
-    @Test func aPurgeKeepsAnotherAccountsOperations() async throws {
+    @Test("A forced purge drops only the operations of the signed-in account")
+    func aPurgeKeepsAnotherAccountsOperations() async throws {
         let device = try await device()
         let todos = try device.todos()
         try await device.seed([localRow("c", 1)])
@@ -212,7 +217,8 @@ import TidelineTestSupport
         try await todos.purge()
     }
 
-    @Test func aPurgeOfAnAccountRemovesItsRowsAndOperations() async throws {
+    @Test("A purge of an account removes its rows, operations and cursors")
+    func aPurgeOfAnAccountRemovesItsRowsAndOperations() async throws {
         let device = try await device()
         let todos = try device.todos()
         transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
@@ -237,8 +243,7 @@ import TidelineTestSupport
         #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
     }
 
-    /// Purged values are in none of the store's files.
-    @Test(arguments: [true, false])
+    @Test("Purged values are in none of the store's files", arguments: [true, false])
     func purgedValuesAreInNoFile(ofAccount: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(
@@ -271,8 +276,9 @@ import TidelineTestSupport
         }
     }
 
-    /// A long read blocks neither the purge nor the next insert, and the WAL is emptied after the read.
-    @Test func aLongReadDoesNotBlockAPurge() async throws {
+    /// The WAL is emptied after the read.
+    @Test("A long read blocks neither a purge nor the next insert")
+    func aLongReadDoesNotBlockAPurge() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: SQLiteStore(path: path))
             let todos = try device.todos()
@@ -295,8 +301,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An app without authentication works as before: its operations have no account, and are sent.
-    @Test func anAppWithoutAuthenticationSendsItsOperations() async throws {
+    @Test("An app without authentication pushes its operations")
+    func anAppWithoutAuthenticationSendsItsOperations() async throws {
         let device = try await Device(transport, store: store)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.json(201, serverRow("a", 1, text: "mine")))

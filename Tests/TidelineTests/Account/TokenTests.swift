@@ -24,7 +24,10 @@ import TidelineTestSupport
         )
     }
 
-    @Test(arguments: [ServerGeneration.datasync, .classic])
+    @Test(
+        "The token is sent in the header field of the server's generation",
+        arguments: [ServerGeneration.datasync, .classic]
+    )
     func eachGenerationGetsItsHeader(generation: ServerGeneration) async throws {
         let device = try await device(generation)
         transport.add(generation == .classic ? .json(200, "[]") : page([]))
@@ -34,8 +37,8 @@ import TidelineTestSupport
         #expect(sent.zumoAuth == (generation == .classic ? "anna-token-1" : nil))
     }
 
-    /// Both header fields are sent until an answer shows the generation.
-    @Test func anUnknownServerGetsBoth() async throws {
+    @Test("Both token header fields are sent until a response shows the server's generation")
+    func anUnknownServerGetsBoth() async throws {
         let device = try await device()
         transport.add(page([]), page([]))
         try await device.todos().pull(queryID: nil)
@@ -44,7 +47,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.zumoAuth) == ["anna-token-1", nil])
     }
 
-    @Test func aSignedOutClientSendsNoToken() async throws {
+    @Test("A signed-out client sends no token and does not renew it")
+    func aSignedOutClientSendsNoToken() async throws {
         signIn.change(to: nil)
         let device = try await device()
         transport.add(page([]))
@@ -53,8 +57,8 @@ import TidelineTestSupport
         #expect(signIn.renewals == [])
     }
 
-    /// The same bytes are sent again, and the push continues.
-    @Test func aRejectedTokenIsRenewed() async throws {
+    @Test("A rejected token is renewed, and the same request is sent again")
+    func aRejectedTokenIsRenewed() async throws {
         let device = try await device(.datasync)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.status(401), .json(201, serverRow("a", 1, text: "mine")))
@@ -65,8 +69,8 @@ import TidelineTestSupport
         #expect(signIn.renewals == [false, true])
     }
 
-    /// The renewed token is used from then on, although the app would return the old one.
-    @Test func aTokenIsRequestedOnce() async throws {
+    @Test("A renewed token is used for later requests without asking the app again")
+    func aTokenIsRequestedOnce() async throws {
         let device = try await device(.datasync)
         transport.add(.status(401), page([]), page([]))
         try await device.todos().pull(queryID: nil)
@@ -75,7 +79,8 @@ import TidelineTestSupport
         #expect(transport.sent[2].bearer == "Bearer anna-token-2")
     }
 
-    @Test func aRejectedNewTokenEndsThePush() async throws {
+    @Test("A renewed token that is rejected, too, ends the push")
+    func aRejectedNewTokenEndsThePush() async throws {
         let device = try await device(.datasync)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.status(401), .status(401))
@@ -83,8 +88,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// Several rejected calls wait for one renewal.
-    @Test func callsShareOneRenewal() async throws {
+    @Test("Calls that are rejected at the same time share one token renewal")
+    func callsShareOneRenewal() async throws {
         let refused = Mutex(0)
         let signIn = signIn
         let answers = ScriptedTransport(
@@ -108,8 +113,8 @@ import TidelineTestSupport
         #expect(answers.sent.map(\.bearer).filter { $0 == "Bearer anna-token-2" }.count == 2)
     }
 
-    /// The error that the app throws is the cause, and ends the push.
-    @Test func aMissingTokenEndsThePush() async throws {
+    @Test("If the app cannot provide a token, its error is the cause that ends the push")
+    func aMissingTokenEndsThePush() async throws {
         let device = try await device(.datasync)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         signIn.fail()
@@ -122,8 +127,8 @@ import TidelineTestSupport
         #expect(await code { try await device.todos().pull(queryID: nil) } == nil)
     }
 
-    /// A call that is cancelled during the renewal ends, and the other calls still get the token.
-    @Test func aCancelledCallDoesNotEndTheRenewal() async throws {
+    @Test("A cancelled call does not end the token renewal that another call needs")
+    func aCancelledCallDoesNotEndTheRenewal() async throws {
         let device = try await device(.datasync)
         let begun = Mutex(false)
         let isOver = Mutex(false)
@@ -143,7 +148,10 @@ import TidelineTestSupport
         #expect(signIn.renewals.count { $0 } == 1)
     }
 
-    @Test(arguments: ["", "Bearer x", "a\r\nX-Other: b", "é"])
+    @Test(
+        "A token that is not a valid header field value is rejected and never sent",
+        arguments: ["", "Bearer x", "a\r\nX-Other: b", "é"]
+    )
     func aTokenThatIsNotAValidHeaderValueIsRejected(token: String) async throws {
         struct Odd: Authentication {
             var accountID: String? { "anna" }
@@ -159,16 +167,16 @@ import TidelineTestSupport
         if token.count > 1 { #expect(error?.message.contains(token) == false) }
     }
 
-    /// A link to another origin is not followed, and the token is sent to no other origin.
-    @Test func aTokenIsNeverSentToAnotherOrigin() async throws {
+    @Test("A next link to another origin is not followed and gets no token")
+    func aTokenIsNeverSentToAnotherOrigin() async throws {
         let device = try await device(.datasync)
         transport.add(page([serverRow("a", 1)], next: "http://localhost.example/tables/Todo?p=2"))
         #expect(await code { try await device.todos().pull(queryID: nil) } == .badResponse)
         #expect(transport.sent.count == 1)
     }
 
-    /// Direct tables send the token, too, and renew it.
-    @Test func directTablesSendTheToken() async throws {
+    @Test("Remote tables send the token and renew it")
+    func directTablesSendTheToken() async throws {
         let device = try await device(.datasync)
         transport.add(.status(401), .json(200, serverRow("a", 1)))
         let todo = try await device.client.table(Todo.self).read(id: "a")
@@ -176,8 +184,8 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.bearer) == ["Bearer anna-token-1", "Bearer anna-token-2"])
     }
 
-    /// The token is in no file, error, or event.
-    @Test func noTokenIsInALogErrorOrFile() async throws {
+    @Test("The token appears in no file, error or event")
+    func noTokenIsInALogErrorOrFile() async throws {
         try await withTemporaryFile { path in
             let device = try await device(.datasync, store: try SQLiteStore(path: path))
             let events = Mutex<[String]>([])

@@ -13,7 +13,8 @@ import TidelineTestSupport
         try await device.context.explain(table: "Todo", id: id)
     }
 
-    @Test func aPendingInsertIsExplained() async throws {
+    @Test("A pending insert is explained as unsent, without the row's values")
+    func aPendingInsertIsExplained() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "secret"))
         let why = try await explain(device)
@@ -21,7 +22,8 @@ import TidelineTestSupport
         #expect(!why.description.contains("secret"))
     }
 
-    @Test func aLostAnswerIsExplained() async throws {
+    @Test("A change behind a lost response is explained by the unknown outcome")
+    func aLostAnswerIsExplained() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.lost)
@@ -32,7 +34,8 @@ import TidelineTestSupport
         #expect(codes.starts(with: [.here, .attempted, .outcomeUnknown, .behind]))
     }
 
-    @Test func aRejectionIsExplained() async throws {
+    @Test("A parked conflict is explained with its status and both versions")
+    func aRejectionIsExplained() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -48,7 +51,8 @@ import TidelineTestSupport
         #expect(try await explain(device).description.contains("gave as version v2"))
     }
 
-    @Test func theQueriesOfARowAreListed() async throws {
+    @Test("An explanation names the pull queries that contain the row")
+    func theQueriesOfARowAreListed() async throws {
         let server = try await makeServer()
         let other = try await Device(server.transport)
         for (id, rank) in [("a", 70), ("b", 1), ("c", 1)] {
@@ -70,7 +74,8 @@ import TidelineTestSupport
         #expect(try await explain(device).isHere == false)
     }
 
-    @Test func aCancelledEditIsOnTheDeviceOnly() async throws {
+    @Test("A row that stays after its insert was cancelled is explained as local only")
+    func aCancelledEditIsOnTheDeviceOnly() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(403))
@@ -80,7 +85,8 @@ import TidelineTestSupport
         #expect(try await explain(device).has(.localOnly))
     }
 
-    @Test func anUnknownTableIsNamed() async throws {
+    @Test("An explanation of a row in an unknown table throws an error")
+    func anUnknownTableIsNamed() async throws {
         let device = try await Device(transport)
         let failed = await code { _ = try await device.context.explain(table: "None", id: "a") }
         #expect(failed == .unknownTable)

@@ -209,7 +209,10 @@ import TidelineCore
         },
     ]
 
-    @Test(arguments: cases)
+    @Test(
+        "Each state of a row is explained with its reasons and without its values",
+        arguments: cases
+    )
     func explains(_ example: Case) {
         var facts = RowFacts(table: "Todo", itemID: "a")
         example.change(&facts)

@@ -47,7 +47,11 @@ import TidelineTestSupport
         ),
     ]
 
-    @Test(arguments: StoreKind.allCases, [1, 2] as [UInt64])
+    @Test(
+        "A filter returns the rows whose decoded records match it",
+        arguments: StoreKind.allCases,
+        [1, 2] as [UInt64]
+    )
     func aFilterMatchesTheDecodedRecords(kind: StoreKind, seed: UInt64) async throws {
         try await withTemporaryFile { path in
             let store = try await kind.stores(in: path)("one")
@@ -75,8 +79,10 @@ import TidelineTestSupport
         }
     }
 
-    /// A purge removes exactly the records that a read with its filter returns.
-    @Test(arguments: 0..<5)
+    @Test(
+        "A purge removes exactly the records that a read with its filter returns",
+        arguments: 0..<5
+    )
     func aPurgeRemovesTheRowsThatAReadShows(index: Int) async throws {
         let device = try await Device(ScriptedTransport(), tables: [Later.self])
         try await device.seed(Later.rows(40, seed: 3), "Later")

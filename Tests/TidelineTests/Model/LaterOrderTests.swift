@@ -64,7 +64,11 @@ import TidelineTestSupport
     }
 
     /// Each key alone, ascending and descending, with and without a window, and random keys together.
-    @Test(arguments: StoreKind.allCases, [1, 2, 3] as [UInt64])
+    @Test(
+        "Rows are sorted by the values of their decoded records",
+        arguments: StoreKind.allCases,
+        [1, 2, 3] as [UInt64]
+    )
     func anOrderMatchesTheDecodedRecords(kind: StoreKind, seed: UInt64) async throws {
         try await withTemporaryFile { path in
             let store = try await kind.stores(in: path)("one")
@@ -106,8 +110,8 @@ import TidelineTestSupport
         }
     }
 
-    /// An observed list with a limit shows the right records, also after changes.
-    @Test func anObservedListHasTheOrderOfTheRecords() async throws {
+    @Test("An observed list with a limit shows the right records, also after changes")
+    func anObservedListHasTheOrderOfTheRecords() async throws {
         try await withTemporaryFile { path in
             let rows: [Row] = [["id": "a", "rank": -5], ["id": "b"], ["id": "c", "rank": 3]]
             let device = try await device(SQLiteStore(path: path), rows)
@@ -132,8 +136,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Rows without a model sort by their stored values, and a server is sent the order as written.
-    @Test func untypedRowsAndServersGetTheOrderAsWritten() async throws {
+    @Test("Untyped rows sort by stored values, and a server gets the order as written")
+    func untypedRowsAndServersGetTheOrderAsWritten() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Later.self])
         try await device.seed([["id": "a", "rank": -5], ["id": "b"]], "Later")
@@ -149,9 +153,8 @@ import TidelineTestSupport
         #expect(query.contains("rank gt least"))
     }
 
-    /// Rows that lack a value are usually found among the rows that were read; otherwise they are counted, without an
-    /// order.
-    @Test func anOrderNeedsNoSecondScan() async throws {
+    @Test("Rows without a value are counted only if the rows that were read cannot show them")
+    func anOrderNeedsNoSecondScan() async throws {
         let store = RecordingStore(MemoryStore())
         let device = try await device(store, [["id": "a", "rank": 1], ["id": "b", "rank": 0]])
         let table = try device.client.syncTable(Later.self)
@@ -173,8 +176,8 @@ import TidelineTestSupport
         #expect(try await isCountRead([.descending(\.rank)], 1) == [false, true, false])
     }
 
-    /// If every row has a value, the column itself is the key, and an index serves it.
-    @Test func anIndexIsStillUsedIfEveryRowHasAValue() async throws {
+    @Test("If every row has a value, rows are sorted by the column itself and its index")
+    func anIndexIsStillUsedIfEveryRowHasAValue() async throws {
         let store = RecordingStore(MemoryStore())
         let device = try await device(store, [["id": "a", "rank": 1], ["id": "b", "rank": 0]])
         let table = try device.client.syncTable(Later.self)

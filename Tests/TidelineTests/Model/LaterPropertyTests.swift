@@ -100,8 +100,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Reads, counts and observers find a value by the default that a read shows for it.
-    @Test func aFilterMatchesTheValuesThatAReadShows() async throws {
+    @Test("A filter finds a missing value by the default that a read shows for it")
+    func aFilterMatchesTheValuesThatAReadShows() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             try await before(server, path)

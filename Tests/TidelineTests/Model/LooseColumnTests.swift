@@ -25,7 +25,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test(arguments: [-5, 5])
+    @Test(
+        "A filter finds the default value that a read shows for a missing column",
+        arguments: [-5, 5]
+    )
     func aFilterFindsTheValueThatAReadShows(rank: Int64) async throws {
         let device = try await Device(ScriptedTransport(), tables: [Loose.self])
         try await device.seed(
@@ -83,7 +86,8 @@ import TidelineTestSupport
         var day = Day(.zero)
     }
 
-    @Test func aWrapperHasTheDefaultOfItsWrappedValue() async throws {
+    @Test("A property of a wrapper type has the default of its wrapped value")
+    func aWrapperHasTheDefaultOfItsWrappedValue() async throws {
         let device = try await Device(ScriptedTransport(), tables: [Wrapping.self])
         try await device.seed(
             [

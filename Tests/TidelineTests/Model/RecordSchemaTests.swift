@@ -4,7 +4,8 @@ import Foundation
 import Testing
 import Tideline
 
-@Test func contractModelGivesItsColumns() throws {
+@Test("A model defines its table, columns and system properties")
+func contractModelGivesItsColumns() throws {
     let schema = try RecordSchema.of(TodoItem.self)
     #expect(
         schema.table
@@ -20,7 +21,7 @@ import Tideline
     #expect(try RecordSchema.of(TodoItem.self) === schema)
 }
 
-@Test func everyTypeHasItsColumnType() throws {
+@Test("Each property type has its column type") func everyTypeHasItsColumnType() throws {
     let schema = try RecordSchema.of(Everything.self)
     let types = Dictionary(
         uniqueKeysWithValues: schema.table.columns.map {
@@ -42,7 +43,7 @@ import Tideline
     #expect(schema.systemProperties == ["createdAt", "updatedAt", "version", "deleted"])
 }
 
-@Test func codingKeysNameTheColumns() throws {
+@Test("Coding keys name the columns") func codingKeysNameTheColumns() throws {
     let schema = try RecordSchema.of(Renamed.self)
     #expect(schema.table.name == "things")
     #expect(schema.table.columns.map(\.name) == ["due", "t"])
@@ -51,7 +52,8 @@ import Tideline
     #expect(try schema.column(for: \Renamed.id) == "id")
 }
 
-@Test func nestedAndGenericModelsHaveKeyPaths() throws {
+@Test("Nested and generic models resolve their key paths")
+func nestedAndGenericModelsHaveKeyPaths() throws {
     struct Inner: SyncRecord {
         var id: String
         var text: String
@@ -66,11 +68,14 @@ struct Box<Content: Codable & Sendable>: SyncRecord {
     var content: Content
 }
 
-@Test(arguments: [
-    (\Chore.computed as PropertyPath<Chore>, "computed"),
-    (\Chore.owner?.count as PropertyPath<Chore>, "leads into a value"),
-    (\Chore.self as PropertyPath<Chore>, "the whole record"),
-])
+@Test(
+    "A key path that does not name a column is rejected with the reason",
+    arguments: [
+        (\Chore.computed as PropertyPath<Chore>, "computed"),
+        (\Chore.owner?.count as PropertyPath<Chore>, "leads into a value"),
+        (\Chore.self as PropertyPath<Chore>, "the whole record"),
+    ]
+)
 func otherKeyPathsAreRefusedByName(_ path: PropertyPath<Chore>, _ reason: String) {
     let error = #expect(throws: SyncError.self) {
         try RecordSchema.of(Chore.self).column(for: path)
@@ -124,14 +129,17 @@ private struct Validating: SyncRecord {
     }
 }
 
-@Test(arguments: [
-    (Reserved.self as any SyncRecord.Type, "reserved"),
-    (WithoutID.self, "no column 'id'"),
-    (WrongSystemType.self, "system column of type dateTime"),
-    (SameNames.self, "two columns"),
-    (NoPlaceholder.self, "declare 'static var columns'"),
-    (Validating.self, "after property 'text'"),
-])
+@Test(
+    "An invalid model is rejected with a message that says what to change",
+    arguments: [
+        (Reserved.self as any SyncRecord.Type, "reserved"),
+        (WithoutID.self, "no column 'id'"),
+        (WrongSystemType.self, "system column of type dateTime"),
+        (SameNames.self, "two columns"),
+        (NoPlaceholder.self, "declare 'static var columns'"),
+        (Validating.self, "after property 'text'"),
+    ]
+)
 func invalidModelsSayWhatToChange(_ type: any SyncRecord.Type, _ remedy: String) {
     let error = #expect(throws: SyncError.self) { try RecordSchema.of(type) }
     #expect(error?.code == .invalidModel)
@@ -151,7 +159,8 @@ struct Declared: SyncRecord, Equatable {
     }
 }
 
-@Test func declaredColumnsReplaceFoundOnes() throws {
+@Test("Declared columns replace the columns that are found in a model")
+func declaredColumnsReplaceFoundOnes() throws {
     let schema = try RecordSchema.of(Declared.self)
     #expect(schema.table.columns == Declared.columns.map(\.definition))
     #expect(try schema.column(for: \Declared.shape) == "shape")

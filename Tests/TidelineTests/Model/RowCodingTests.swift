@@ -4,7 +4,8 @@ import Foundation
 import Testing
 import Tideline
 
-@Test func everyColumnTypeGoesToARowAndBack() throws {
+@Test("A value of each column type is unchanged after a round trip through a row")
+func everyColumnTypeGoesToARowAndBack() throws {
     let record = Everything(id: "1")
     let row = try Row(record)
     #expect(row["text"] == .string("milk"))
@@ -32,7 +33,8 @@ import Tideline
     #expect(back == record)
 }
 
-@Test func optionalsGoToARowAndBack() throws {
+@Test("Optional values are unchanged after a round trip through a row")
+func optionalsGoToARowAndBack() throws {
     var record = Everything(id: "1")
     record.maybeText = "x"
     record.maybeFlag = false
@@ -51,7 +53,8 @@ import Tideline
     #expect(try Row(record).decode(Everything.self) == record)
 }
 
-@Test func membersInAnotherOrderDecodeTheSame() throws {
+@Test("Unknown columns and the order of columns do not affect decoding")
+func membersInAnotherOrderDecodeTheSame() throws {
     let record = Everything(id: "1")
     var row = Row()
     for (name, value) in Array(try Row(record)).reversed() { row[name] = value }
@@ -59,13 +62,14 @@ import Tideline
     #expect(try row.decode(Everything.self) == record)
 }
 
-@Test func datesAreRoundedToMilliseconds() throws {
+@Test("Dates are rounded to milliseconds") func datesAreRoundedToMilliseconds() throws {
     var item = TodoItem(text: "")
     item.updatedAt = Date(timeIntervalSince1970: 1.2346)
     #expect(try Row(item)["updatedAt"] == .date(Timestamp(microseconds: 1_235_000).date))
 }
 
-@Test func missingAndNullColumnsBecomeZero() throws {
+@Test("Missing and null columns decode to the zero value of their type")
+func missingAndNullColumnsBecomeZero() throws {
     for row in [Row(["id": "1"]), Row(["id": "1", "text": nil, "complete": nil])] {
         let item = try row.decode(TodoItem.self)
         #expect(item.text.isEmpty)
@@ -83,7 +87,8 @@ import Tideline
     #expect(record.list.isEmpty)
 }
 
-@Test func missingColumnsBecomeTheDeclaredDefault() throws {
+@Test("Missing and null columns decode to the declared default")
+func missingColumnsBecomeTheDeclaredDefault() throws {
     let declared = TableSchema(
         name: "TodoItem",
         columns: [
@@ -97,7 +102,8 @@ import Tideline
     #expect(coder.declares("updatedAt") && !coder.declares("version"))
 }
 
-@Test func numbersPassBetweenTheirKinds() throws {
+@Test("A number decodes from any kind of number, and dates and data from text")
+func numbersPassBetweenTheirKinds() throws {
     let row: Row = [
         "id": "1", "int": 4.0, "real": 3, "price": 0.1, "maybeInt": .decimal(12),
         "maybeReal": .decimal(Decimal(string: "0.5") ?? 0), "link": "x:", "priority": "low",
@@ -113,6 +119,7 @@ import Tideline
 }
 
 @Test(
+    "A decoding failure names the table, the row and the column, but no value",
     arguments: [
         ("text", 1), ("flag", "secret"), ("int", 1.5), ("int", "secret"), ("small", 300),
         ("big", -1),
@@ -137,14 +144,16 @@ func misfitsNameTableIdAndColumnButNoValue(_ column: String, _ value: Value) thr
     #expect(failure.table == "Everything" && failure.itemID == "row-17" && failure.column == column)
 }
 
-@Test func misfitsAreSkippedOrFailThePage() throws {
+@Test("Rows that do not decode are skipped or fail the page, as the caller chooses")
+func misfitsAreSkippedOrFailThePage() throws {
     let coder = try RecordCoder.model(for: TodoItem.self)
     let rows: [Row] = [["id": "1"], ["id": "2", "text": 1], ["id": "3"]]
     #expect(try coder.decode(rows, onDecodingFailure: .skip).map(\.id) == ["1", "3"])
     #expect(throws: SyncError.self) { try coder.decode(rows, onDecodingFailure: .throw) }
 }
 
-@Test func datesComeBackEqual() throws {
+@Test("A date with milliseconds is unchanged after a round trip through a row")
+func datesComeBackEqual() throws {
     var dates = (0..<2000).map { Date(timeIntervalSince1970: 1_700_000_000 + Double($0) / 1000) }
     dates += [.distantPast, .distantFuture, Date(timeIntervalSince1970: -0.001)]
     for date in dates {
@@ -154,7 +163,8 @@ func misfitsNameTableIdAndColumnButNoValue(_ column: String, _ value: Value) thr
     }
 }
 
-@Test func valuesOutOfRangeDoNotEnterARow() throws {
+@Test("A record with a value that is out of range is rejected")
+func valuesOutOfRangeDoNotEnterARow() throws {
     var records = Array(repeating: Everything(id: "1"), count: 5)
     records[0].real = .nan
     records[1].big = .max
@@ -180,8 +190,8 @@ private struct Planned: SyncRecord, Equatable {
     var plan: Plan
 }
 
-/// A date in a JSON column is rounded like a date in a column.
-@Test func nestedDatesAreThoseOfColumns() throws {
+@Test("A date in a JSON column is rounded like a date in a column")
+func nestedDatesAreThoseOfColumns() throws {
     var dates = (0..<100).map { Date(timeIntervalSince1970: 1_700_000_000 + Double($0) / 8192) }
     dates += [1_700_000_000.1239, -0.0006, 0.0004999, 1e11 + 0.5].map {
         Date(timeIntervalSince1970: $0)
@@ -196,7 +206,10 @@ private struct Planned: SyncRecord, Equatable {
     }
 }
 
-@Test(arguments: [Double.nan, .infinity, -.infinity, 1e15, -1e15, 253_402_300_800])
+@Test(
+    "A date in a JSON column that is out of range is rejected",
+    arguments: [Double.nan, .infinity, -.infinity, 1e15, -1e15, 253_402_300_800]
+)
 func nestedDatesOutOfRangeDoNotEnterARow(seconds: Double) throws {
     let date = Date(timeIntervalSince1970: seconds)
     for plan in [Planned.Plan(start: date), Planned.Plan(start: .distantPast, stops: [date])] {
@@ -225,7 +238,8 @@ private struct HandWritten: SyncRecord {
     }
 }
 
-@Test func handWrittenEncodingGivesTheSameRow() throws {
+@Test("A hand-written encoding that omits a nil value gives a row with null")
+func handWrittenEncodingGivesTheSameRow() throws {
     let row = try Row(HandWritten(id: "1", text: "x"))
     #expect(row == ["id": "1", "text": "x", "owner": nil])
 }
@@ -253,13 +267,14 @@ private struct HalfDeclared: SyncRecord {
     static var columns: [RecordColumn<HalfDeclared>] { [RecordColumn(\.text, "text", .string)] }
 }
 
-@Test func undeclaredColumnsAreNotLostInSilence() throws {
+@Test("Encoding a property that is not a declared column throws an error")
+func undeclaredColumnsAreNotLostInSilence() throws {
     let error = #expect(throws: SyncError.self) { try Row(HalfDeclared(id: "1")) }
     #expect(error?.code == .invalidModel)
     #expect(error?.message.contains("'rest'") == true)
 }
 
-@Test func plainRowsAreWhatTheyAre() throws {
+@Test("Untyped rows are encoded and decoded unchanged") func plainRowsAreWhatTheyAre() throws {
     let coder = RecordCoder<Row>.untyped(table: TableSchema(name: "T", columns: []))
     let row: Row = ["id": "1", "text": "x"]
     #expect(try coder.encode(row) == row && coder.id(row) == "1")

@@ -10,7 +10,7 @@ private func filter(_ condition: (Columns<Chore>) throws -> Condition) throws ->
     try Filter(for: Chore.self, where: condition)
 }
 
-@Test func sixTermsCompileFast() throws {
+@Test("Filters with six terms compile and give distinct trees") func sixTermsCompileFast() throws {
     let day = Date(timeIntervalSince1970: 0)
     let owner: String? = "me"
     let all = [
@@ -100,7 +100,8 @@ final class Screen {
     }
 }
 
-@Test func closuresCaptureWhatIsOnTheMainActor() async throws {
+@Test("The closure of a query captures values of the main actor")
+func closuresCaptureWhatIsOnTheMainActor() async throws {
     let queries = try await Screen().load()
     #expect(queries.count == 4)
 }

@@ -114,7 +114,7 @@ extension Column where Content == Bool? {
     var asCondition: Condition { map { $0 } }
 }
 
-@Test(arguments: forms)
+@Test("A closure and a predicate give the same filter tree", arguments: forms)
 func bothFormsGiveTheSameTree(_ form: BothForms) throws {
     let coder = try RecordCoder.model(for: Chore.self)
     let fromClosure = try coder.filter(form.closure)
@@ -130,7 +130,7 @@ private func tree(_ closure: (Columns<Chore>) throws -> Condition) throws -> Que
     try RecordCoder.model(for: Chore.self).filter(closure)?.expression.kind
 }
 
-@Test func treesAreWhatTheySay() throws {
+@Test("Each kind of condition gives its filter tree") func treesAreWhatTheySay() throws {
     #expect(try tree { $0.rank >= 3 } == .compare(.ge, field("rank"), value(3)))
     #expect(try tree { $0.owner == nil } == .compare(.eq, field("owner"), value(.null)))
     #expect(try tree { $0.priority == .high } == .compare(.eq, field("priority"), value("high")))
@@ -173,7 +173,7 @@ private func tree(_ closure: (Columns<Chore>) throws -> Condition) throws -> Que
     )
 }
 
-@Test func constantsAreFoldedAway() throws {
+@Test("Constant conditions are folded") func constantsAreFoldedAway() throws {
     let showAll = true
     let hidden = false
     #expect(try tree { _ in .always() } == nil)
@@ -186,7 +186,8 @@ private func tree(_ closure: (Columns<Chore>) throws -> Condition) throws -> Que
     )
 }
 
-@Test func optionalsAreWrittenAsTheyCome() throws {
+@Test("Optional values and columns are compared without unwrapping")
+func optionalsAreWrittenAsTheyCome() throws {
     let name: String? = "me"
     let nobody: String? = nil
     #expect(try tree { $0.text == name } == .compare(.eq, field("text"), value("me")))
@@ -206,14 +207,16 @@ private func tree(_ closure: (Columns<Chore>) throws -> Condition) throws -> Que
     #expect(try tree { $0.complete == true } == .compare(.eq, complete, value(true)))
 }
 
-@Test func unwrappingIsTheColumnItself() throws {
+@Test("A force-unwrapped column in a predicate is the column itself")
+func unwrappingIsTheColumnItself() throws {
     let coder = try RecordCoder.model(for: Chore.self)
     #expect(
         try coder.filter(#Predicate { $0.owner! == "me" }) == coder.filter { $0.owner == "me" }
     )
 }
 
-@Test func predicatesReadMembersOfCapturedValues() throws {
+@Test("A predicate reads a property of a captured value")
+func predicatesReadMembersOfCapturedValues() throws {
     struct Settings: Codable, Sendable { var name = "me" }
     let settings = Settings()
     let coder = try RecordCoder.model(for: Chore.self)
@@ -223,13 +226,14 @@ private func tree(_ closure: (Columns<Chore>) throws -> Condition) throws -> Que
     )
 }
 
-@Test func renamedColumnsAreFound() throws {
+@Test("A filter for a renamed property uses its column name") func renamedColumnsAreFound() throws {
     let filter = try Filter(for: Renamed.self) { $0.title == "x" }
     #expect(filter.expression.kind == .compare(.eq, field("t"), value("x")))
     #expect(try Filter(#Predicate<Renamed> { $0.title == "x" }) == filter)
 }
 
-@Test func whatCannotBeExpressedIsNamed() throws {
+@Test("An error names the part of a query that cannot be expressed")
+func whatCannotBeExpressedIsNamed() throws {
     let coder = try RecordCoder.model(for: Chore.self)
     func message(_ body: () throws -> Void) -> String {
         let error = #expect(throws: SyncError.self) { try body() }
@@ -257,7 +261,8 @@ extension String {
     var caseInsensitiveName: String { self }
 }
 
-@Test func ordersComeFromDescriptorsAndTerms() async throws {
+@Test("Sort descriptors and sort terms give the same order")
+func ordersComeFromDescriptorsAndTerms() async throws {
     let table = try tasks()
     let ascending = SortKey(column: "text")
     let descending = SortKey(column: "rank", ascending: false)
@@ -277,7 +282,8 @@ extension String {
     #expect(try await table.read { $0.complete }.filter == one.filter)
 }
 
-@Test func queriesAreValues() throws {
+@Test("A query has its filter, order, limit, fields and parameters as values")
+func queriesAreValues() throws {
     var query = try Query<Chore>(where: { !$0.complete })
         .sorted(by: .descending(\.rank), .ascending("text"))
         .limited(to: 20, offset: 40)
@@ -305,7 +311,8 @@ extension String {
         }
     }
 
-    @Test func aConditionThatIsTooDeepIsRefused() {
+    @Test("A condition with too many nested levels is rejected")
+    func aConditionThatIsTooDeepIsRefused() {
         let steps: [(Column<Int>, Int, Condition) -> Condition] = [
             { !$2 },
             { $1.isMultiple(of: 2) ? $0 == $1 || $2 : $0 > -5 && $2 },
@@ -319,7 +326,7 @@ extension String {
         }
     }
 
-    @Test func aChainIsOneLevel() throws {
+    @Test("A long chain of one operator is one level") func aChainIsOneLevel() throws {
         #expect(try nested(5000) { $2 || $0 == $1 }.parts.count == 5001)
         #expect(throws: Never.self) { try nested(5000) { $0 == $1 && $2 } }
     }

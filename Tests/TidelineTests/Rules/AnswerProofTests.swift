@@ -55,23 +55,30 @@ import TidelineTestSupport
         Case(name: "a basic challenge", status: 401, headers: ["WWW-Authenticate": "Basic x"]),
     ]
 
-    @Test(arguments: ofServer) func provesToBeTheServers(one: Case) {
+    @Test("A response with a sign of the server proves to be the server's", arguments: ofServer)
+    func provesToBeTheServers(one: Case) {
         #expect(AnswerProof.isServers(one.response))
     }
 
-    @Test(arguments: ofGateways) func doesNotProveToBeTheServers(one: Case) {
+    @Test(
+        "A gateway's response neither proves to be the server's nor requires a sign-in",
+        arguments: ofGateways
+    )
+    func doesNotProveToBeTheServers(one: Case) {
         #expect(!AnswerProof.isServers(one.response))
         #expect(!AnswerProof.wantsSignIn(one.response))
     }
 
-    @Test func aBearerChallengeNeedsASignIn() {
+    @Test("Only a 401 with a bearer challenge requires a sign-in")
+    func aBearerChallengeNeedsASignIn() {
         let fields: HTTPFields = ["WWW-Authenticate": "Bearer error=\"invalid_token\""]
         #expect(AnswerProof.wantsSignIn(TransportResponse(status: 401, headers: fields)))
         #expect(!AnswerProof.wantsSignIn(TransportResponse(status: 403, headers: fields)))
         #expect(!AnswerProof.wantsSignIn(status: 401, headers: ["Content-Type": "text/html"]))
     }
 
-    @Test func anEmptyPageNeedsTheHeaderFieldOfOtherPages() {
+    @Test("An empty page is the server's only with the header field of its other pages")
+    func anEmptyPageNeedsTheHeaderFieldOfOtherPages() {
         func isServers(_ headers: HTTPFields, _ signs: ServerSigns, hasRows: Bool = false) -> Bool {
             AnswerProof.isServersPage(headers: headers, hasRows: hasRows, signs: signs)
         }
@@ -85,22 +92,27 @@ import TidelineTestSupport
         )
     }
 
-    @Test func signsAreStoredAsText() {
+    @Test("Signs of the server are stored as text, and unknown signs are ignored")
+    func signsAreStoredAsText() {
         let signs: ServerSigns = [.epoch, .batches, .events]
         #expect(ServerSigns(text: signs.text) == signs)
         #expect(ServerSigns(text: "zumoVersion later") == .zumoVersion)
     }
 
-    @Test(arguments: [
-        ("Todo", "Todo"), ("My (App)\\\r\nX-Evil: 1", "My -App----X-Evil: 1"),
-        ("Füllen", "F--llen"),
-        ("", ""),
-    ])
+    @Test(
+        "An app name is made safe for a header field",
+        arguments: [
+            ("Todo", "Todo"), ("My (App)\\\r\nX-Evil: 1", "My -App----X-Evil: 1"),
+            ("Füllen", "F--llen"),
+            ("", ""),
+        ]
+    )
     func anAppNameIsMadeSafeForAHeaderField(name: String, safe: String) {
         #expect(UserAgent.safe(name) == safe)
     }
 
-    @Test func theUserAgentNamesLibraryAndApp() {
+    @Test("The user agent names the library version and the app")
+    func theUserAgentNamesLibraryAndApp() {
         #expect(UserAgent.text(appName: "Todo") == "Tideline/\(ReleaseVersion.text) (Todo)")
         #expect(UserAgent.text(appName: nil).hasPrefix("Tideline/\(ReleaseVersion.text) ("))
     }

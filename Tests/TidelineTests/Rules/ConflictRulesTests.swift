@@ -43,7 +43,10 @@ import TidelineCore
         )
     }
 
-    @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
+    @Test(
+        "A row that the server already has is not a conflict",
+        arguments: [ConflictPolicy.fail, .serverWins, .clientWins]
+    )
     func aRowThatTheServerAlreadyHasIsNotAConflict(policy: ConflictPolicy) {
         for isFirst in [true, false] {
             for kind in [OperationKind.insert, .update] {
@@ -57,7 +60,10 @@ import TidelineCore
         }
     }
 
-    @Test(arguments: OperationKind.allCases)
+    @Test(
+        "The conflict policy decides whether to park, to take the server's row or to send again",
+        arguments: OperationKind.allCases
+    )
     func policiesDecideConflicts(kind: OperationKind) {
         let one = Self.operation(kind)
         #expect(outcome(one, Self.theirs, .fail) == .park)
@@ -66,7 +72,7 @@ import TidelineCore
         #expect(outcome(one, Self.theirs, .clientWins) == .sendAgain(again))
     }
 
-    @Test func anUpdateOfADeletedRowIsAConflict() {
+    @Test("An update of a deleted row is a conflict") func anUpdateOfADeletedRowIsAConflict() {
         let one = Self.operation(.update)
         #expect(outcome(one, Self.tombstone, .fail) == .park)
         #expect(outcome(one, Self.tombstone, .serverWins) == .takeServer(Self.tombstone))
@@ -74,7 +80,8 @@ import TidelineCore
         #expect(outcome(one, Self.tombstone, .clientWins) == .sendAgain(again))
     }
 
-    @Test func anInsertRestoresATombstoneAtItsFirstAttemptOnly() {
+    @Test("An insert restores a tombstone only at its first attempt")
+    func anInsertRestoresATombstoneAtItsFirstAttemptOnly() {
         let one = Self.operation(.insert)
         let again = ConflictRules.onTop(one, Self.tombstone)
         for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
@@ -112,8 +119,10 @@ import TidelineCore
         }
     }
 
-    /// An earlier state of the operation is on the server: that is not another device's change.
-    @Test(arguments: [OperationKind.insert, .update, .delete])
+    @Test(
+        "An earlier state of the operation on the server is not a conflict",
+        arguments: [OperationKind.insert, .update, .delete]
+    )
     func anEarlierStateIsNotAConflict(kind: OperationKind) {
         var one = Self.operation(kind)
         one.unknownSent = ["id": "a", "text": "theirs"]
@@ -124,8 +133,8 @@ import TidelineCore
         #expect(outcome(one, Self.theirs, .fail) == .park)
     }
 
-    /// A row that was read because the outcome is unknown, and that is unchanged: nothing arrived.
-    @Test func anOperationThatDidNotArriveIsSentAgain() {
+    @Test("An operation is retried if a read after an unknown outcome shows an unchanged row")
+    func anOperationThatDidNotArriveIsSentAgain() {
         let before = ServerState.row(["id": "a", "text": "base", "version": "v1"])
         for (kind, server) in [(.update, before), (.delete, before), (.insert, Self.gone)]
             as [(OperationKind, ServerState)]
@@ -154,7 +163,8 @@ import TidelineCore
         }
     }
 
-    @Test func clientWinsStopsAfterSeveralConflicts() {
+    @Test("The client-wins policy parks an operation after several conflicts")
+    func clientWinsStopsAfterSeveralConflicts() {
         let last = Self.operation(.update, conflicts: Self.limits.conflictsMax - 1)
         guard case .sendAgain(let again) = outcome(last, Self.theirs, .clientWins) else {
             Issue.record("the last try is left out")
@@ -174,7 +184,8 @@ import TidelineCore
         (.update, gone, .insert, false, true, nil),
     ]
 
-    @Test func operationsAreRebasedOnTheServersRow() {
+    @Test("An operation is rebased on the server's row after a conflict")
+    func operationsAreRebasedOnTheServersRow() {
         for (kind, server, newKind, revives, isWhole, basis) in Self.tops {
             let again = ConflictRules.onTop(Self.operation(kind), server)
             #expect(again.kind == newKind, "\(kind) \(server)")

@@ -69,14 +69,15 @@ import TidelineCore
         Case(.custom { _, _, _ in nil }, 1, 2, 3, nil),
     ]
 
-    @Test(arguments: cases)
+    @Test("A merge rule decides by the base, local and server values", arguments: cases)
     func rulesDecide(_ one: Case) {
         let value = one.rule.value(base: one.base, local: one.local, server: one.server)
         #expect(value == one.result)
     }
 
-    /// Compares like the server and its filters.
-    @Test func membersOfAnEnumerationAreComparedByPosition() {
+    /// The server and its filters compare them in the same way.
+    @Test("Merge rules compare enumeration members by position")
+    func membersOfAnEnumerationAreComparedByPosition() {
         let type = ColumnType.enumeration(["low", "mid", "high"])
         let (max, min) = (MergeRule.max, MergeRule.min)
         #expect(max.value(base: "low", local: "mid", server: "high", in: type) == "high")
@@ -87,8 +88,8 @@ import TidelineCore
         #expect(max.value(base: "low", local: "mid", server: "never", in: type) == "never")
     }
 
-    /// A policy is a value: a closure equals only itself.
-    @Test func rulesAreComparedByValue() {
+    @Test("Merge rules are compared by value, and a closure equals only itself")
+    func rulesAreComparedByValue() {
         let custom = MergeRule.custom { _, local, _ in local }
         #expect(custom == custom)
         #expect(custom != .custom { _, local, _ in local })

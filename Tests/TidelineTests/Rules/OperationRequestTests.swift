@@ -38,7 +38,8 @@ import TidelineCore
         )
     }
 
-    @Test func anInsertSendsEverythingButSystemColumns() {
+    @Test("An insert sends all columns but system columns")
+    func anInsertSendsEverythingButSystemColumns() {
         let request = frozen(.insert, base: nil)
         #expect(request?.method == "POST")
         #expect(request?.ifMatch == nil)
@@ -48,12 +49,13 @@ import TidelineCore
         #expect(request?.sentRow == Self.local)
     }
 
-    @Test func anInsertOmitsNullInNonNullableColumns() {
+    @Test("An insert omits null in non-nullable columns")
+    func anInsertOmitsNullInNonNullableColumns() {
         let request = frozen(.insert, local: ["id": "a", "text": nil, "rank": nil], base: nil)
         #expect(request?.body == #"{"id":"a","rank":null}"#)
     }
 
-    @Test func anUpdateSendsTheDifferences() {
+    @Test("An update sends only the changed columns") func anUpdateSendsTheDifferences() {
         let request = frozen(.update)
         #expect(request?.method == "PATCH")
         #expect(request?.query == "")
@@ -61,11 +63,12 @@ import TidelineCore
         #expect(request?.body == #"{"text":"two"}"#)
     }
 
-    @Test func anUpdateThatChangesNothingIsNotSent() {
+    @Test("An update that changes nothing is not sent") func anUpdateThatChangesNothingIsNotSent() {
         #expect(frozen(.update, local: Self.base) == nil)
     }
 
-    @Test func anUpdateOnAnOlderVersionSendsAllColumnsOfTheApp() {
+    @Test("An update of an older version sends all columns of the app")
+    func anUpdateOnAnOlderVersionSendsAllColumnsOfTheApp() {
         let request = frozen(.update) {
             $0.basisVersion = "v0"
             $0.sendsWholeRow = true
@@ -74,14 +77,15 @@ import TidelineCore
         #expect(request?.body == #"{"text":"two","rank":1}"#)
     }
 
-    @Test func aWholeRowKeepsChangesOfUnknownColumns() {
+    @Test("An update that sends the whole row includes changes of unknown columns")
+    func aWholeRowKeepsChangesOfUnknownColumns() {
         let request = frozen(.update, local: ["id": "a", "text": "two", "extra": "y"]) {
             $0.sendsWholeRow = true
         }
         #expect(request?.body == #"{"text":"two","extra":"y"}"#)
     }
 
-    @Test func aRevivalReplacesTheTombstone() {
+    @Test("A restored row replaces its tombstone with a PUT") func aRevivalReplacesTheTombstone() {
         let request = frozen(.update) {
             $0.revives = true
             $0.basisVersion = "v7"
@@ -94,7 +98,7 @@ import TidelineCore
         )
     }
 
-    @Test func aDeleteHasNoBody() {
+    @Test("A delete sends the base version and no body") func aDeleteHasNoBody() {
         let request = frozen(.delete, local: nil)
         #expect(request?.method == "DELETE")
         #expect(request?.ifMatch == "\"v\\\"1\"")
@@ -102,13 +106,15 @@ import TidelineCore
         #expect(request?.sentRow == nil)
     }
 
-    @Test func anOperationWithoutRowOrBaseSendsNothing() {
+    @Test("An operation without its row or its base row sends nothing")
+    func anOperationWithoutRowOrBaseSendsNothing() {
         #expect(frozen(.delete, local: nil, base: nil) == nil)
         #expect(frozen(.insert, local: nil, base: nil) == nil)
         #expect(frozen(.update, local: nil) == nil)
     }
 
-    @Test func thePayloadIsReadFromTheBytes() {
+    @Test("The sent values are read from the body of the frozen request")
+    func thePayloadIsReadFromTheBytes() {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .insert)
         operation.frozen = frozen(.insert, base: nil)
         let payload = OperationRequest.payload(operation, schema: Self.schema)

@@ -31,7 +31,7 @@ import TidelineTestSupport
         .apply(PageStep(position: .link(link), startsOver: first, isLast: last))
     }
 
-    @Test func theFirstPullReadsAllRows() {
+    @Test("The first pull requests all rows") func theFirstPullReadsAllRows() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(full(5, next: nil)) == step(5, first: true, last: true))
@@ -39,7 +39,7 @@ import TidelineTestSupport
         #expect(machine.requests == 1)
     }
 
-    @Test func aLaterPullStartsAtTheCursor() {
+    @Test("A later pull starts at the cursor") func aLaterPullStartsAtTheCursor() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         #expect(machine.start() == .request(from: stamp(5)))
         let empty = PageSummary(rowCount: 0, latest: nil)
@@ -47,7 +47,8 @@ import TidelineTestSupport
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test func aPageThatMovesTheCursorIsFollowedByANewRequest() {
+    @Test("A page that advances the cursor is followed by a request from the new cursor")
+    func aPageThatMovesTheCursorIsFollowedByANewRequest() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.received(full(3)) == step(3, first: true))
@@ -57,7 +58,8 @@ import TidelineTestSupport
         #expect(machine.requests == 3)
     }
 
-    @Test func aPageOfEqualTimesIsFollowedByItsLink() {
+    @Test("A page of rows with equal times is followed by its next link")
+    func aPageOfEqualTimesIsFollowedByItsLink() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(3)), limits: limits)
         _ = machine.start()
         #expect(machine.received(full(3, next: "l1")) == step(3))
@@ -70,7 +72,7 @@ import TidelineTestSupport
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test func theCursorNeverMovesBack() {
+    @Test("The cursor never moves back") func theCursorNeverMovesBack() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(9)), limits: limits)
         _ = machine.start()
         #expect(machine.received(full(3)) == step(9))
@@ -79,7 +81,8 @@ import TidelineTestSupport
         #expect(machine.received(odd) == step(9, last: true))
     }
 
-    @Test func aPullWithoutAnIDFollowsLinksAndStoresNoCursor() {
+    @Test("A pull without a query ID follows links and stores no cursor")
+    func aPullWithoutAnIDFollowsLinksAndStoresNoCursor() {
         var machine = PullMachine(isIncremental: false, position: .time(stamp(9)), limits: limits)
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(full(12, next: "l1")) == .apply(PageStep(startsOver: true)))
@@ -88,7 +91,8 @@ import TidelineTestSupport
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test func anEmptyPageEndsThePullEvenWithALink() {
+    @Test("An empty page ends the pull even if it has a next link")
+    func anEmptyPageEndsThePullEvenWithALink() {
         var machine = PullMachine(isIncremental: false, limits: limits)
         _ = machine.start()
         _ = machine.received(PageSummary(rowCount: 0, latest: nil, nextLink: "again"))
@@ -107,7 +111,8 @@ import TidelineTestSupport
         )
     }
 
-    @Test func linksOfAServerWithChangeTrackingAreFollowed() {
+    @Test("A pull from a server with change tracking follows next and delta links")
+    func linksOfAServerWithChangeTrackingAreFollowed() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(tracked(5, next: "n1")) == link("n1", first: true))
@@ -123,8 +128,9 @@ import TidelineTestSupport
         #expect(later.requests == 1)
     }
 
-    /// The page may be incomplete: everything is read from the start, once.
-    @Test func aPageOfChangesWithoutAnyLinkStartsOverOnce() {
+    /// The page may be incomplete.
+    @Test("A page of changes without any link restarts the pull once")
+    func aPageOfChangesWithoutAnyLinkStartsOverOnce() {
         var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
         _ = machine.start()
         #expect(machine.received(tracked(3)) == .request(from: nil))
@@ -133,15 +139,15 @@ import TidelineTestSupport
         #expect(machine.received(tracked(2)) == .finish(.missingLink))
     }
 
-    /// A server that announces change tracking without ever sending a link is pulled by time.
-    @Test func aListWithoutAnyLinkHasNoChangeTracking() {
+    @Test("A server that announces change tracking but sends no link is pulled by time")
+    func aListWithoutAnyLinkHasNoChangeTracking() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.received(tracked(3)) == step(3, first: true, last: true))
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test(arguments: [400, 410])
+    @Test("A rejected delta link restarts the pull once", arguments: [400, 410])
     func aRejectedLinkStartsOverOnce(status: Int) {
         var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
         _ = machine.start()
@@ -153,14 +159,16 @@ import TidelineTestSupport
         )
     }
 
-    @Test func aServerThatStartsToTrackChangesIsReadFromTheStart() {
+    @Test("A server that starts to track changes is pulled from the start")
+    func aServerThatStartsToTrackChangesIsReadFromTheStart() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         #expect(machine.start() == .request(from: stamp(5)))
         #expect(machine.received(tracked(1, delta: "d")) == .request(from: nil))
         #expect(machine.received(tracked(9, delta: "d")) == link("d", first: true, last: true))
     }
 
-    @Test func purgedTombstonesStartOver() {
+    @Test("A cursor before the retention horizon restarts the pull")
+    func purgedTombstonesStartOver() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         _ = machine.start()
         let old = PageSummary(rowCount: 1, latest: stamp(9), horizon: stamp(5))
@@ -172,7 +180,7 @@ import TidelineTestSupport
         #expect(machine.received(gone) == step(9, first: true, last: true))
     }
 
-    @Test func anotherEpochStartsOverOnce() {
+    @Test("Another epoch restarts the pull once") func anotherEpochStartsOverOnce() {
         var machine = PullMachine(
             isIncremental: true,
             position: .link("d"),
@@ -189,7 +197,8 @@ import TidelineTestSupport
 
     // MARK: - Pages that do not arrive
 
-    @Test func aPageThatDoesNotArriveIsRequestedAgainWithFewerRows() {
+    @Test("A page that does not arrive is requested again with fewer rows")
+    func aPageThatDoesNotArriveIsRequestedAgainWithFewerRows() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.failed(.tooLarge) == .request(from: nil))
@@ -203,7 +212,7 @@ import TidelineTestSupport
         #expect(machine.pageRowsKept == 3)
     }
 
-    @Test func oneRowThatIsTooLargeEndsThePull() {
+    @Test("One row that is too large ends the pull") func oneRowThatIsTooLargeEndsThePull() {
         var machine = PullMachine(isIncremental: true, pageRows: 3, limits: limits)
         _ = machine.start()
         #expect(machine.failed(.tooLarge) == .request(from: nil))
@@ -211,7 +220,7 @@ import TidelineTestSupport
         #expect(machine.failed(.tooLarge) == .finish(.network))
     }
 
-    @Test func aFastLinkRestoresTheLargePage() {
+    @Test("A fast response restores the large page size") func aFastLinkRestoresTheLargePage() {
         var machine = PullMachine(isIncremental: true, pageRows: 600, limits: limits)
         _ = machine.start()
         #expect(machine.pageRowsKept == 600)
@@ -219,7 +228,7 @@ import TidelineTestSupport
         #expect(machine.pageRowsKept == nil)
     }
 
-    @Test func anEndlessChainOfLinksEndsThePull() {
+    @Test("An endless chain of next links ends the pull") func anEndlessChainOfLinksEndsThePull() {
         var few = SyncLimits()
         few.pagesMax = 3
         var machine = PullMachine(isIncremental: false, limits: few)
@@ -231,7 +240,7 @@ import TidelineTestSupport
         #expect(machine.received(full(1)) == .finish(.tooManyPages))
     }
 
-    @Test(arguments: [true, false])
+    @Test("A page with rows that links to itself ends the pull", arguments: [true, false])
     func aLinkToItsOwnPageEndsThePull(isIncremental: Bool) {
         var machine = PullMachine(isIncremental: isIncremental, limits: limits)
         _ = machine.start()
@@ -249,7 +258,8 @@ import TidelineTestSupport
         #expect(other.applied() == .finish(nil))
     }
 
-    @Test func requestsToABusyServerAreRetriedWithBackoff() {
+    @Test("A pull retries 408, 429 and 503 responses with backoff, up to a limit")
+    func requestsToABusyServerAreRetriedWithBackoff() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         for (status, wait) in [(503, 500), (429, 1000), (408, 2000)] {
@@ -262,7 +272,7 @@ import TidelineTestSupport
         #expect(machine.requests == 4)
     }
 
-    @Test func theServerMayAskForALongerWait() {
+    @Test("A pull waits longer if the server asks for it") func theServerMayAskForALongerWait() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: 503, retryAfter: .seconds(9)) == .wait(.seconds(9)))
@@ -274,14 +284,14 @@ import TidelineTestSupport
         (404, .rejected(status: 404)), (410, .rejected(status: 410)),
     ]
 
-    @Test(arguments: rejectedCases)
+    @Test("A response that is not retried ends the pull with its failure", arguments: rejectedCases)
     func otherAnswersEndThePull(status: Int, failure: PullMachine.Failure) {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: status, retryAfter: nil) == .finish(failure))
     }
 
-    @Test func aMissingAnswerEndsThePull() {
+    @Test("An unreachable server ends the pull") func aMissingAnswerEndsThePull() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.failed(.unreachable) == .finish(.network))

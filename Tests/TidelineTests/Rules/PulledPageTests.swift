@@ -34,7 +34,7 @@ import TidelineTestSupport
         (#"{"value":[{"id":"a"}],"@odata.context":{"x":[1]}}"#, ["a"], nil, nil),
     ]
 
-    @Test(arguments: pages)
+    @Test("A page is read from each of the response formats", arguments: pages)
     func pagesAreRead(body: String, ids: [String], count: Int?, next: String?) {
         let page = read(body)
         #expect(page?.rows.map(\.id) == ids)
@@ -42,16 +42,19 @@ import TidelineTestSupport
         #expect(page?.nextLink == next)
     }
 
-    @Test(arguments: [
-        "", "{}", "null", "1", "\"a\"", "<html></html>", #"{"items":{}}"#, #"{"items":[1]}"#,
-        #"{"items":[{"id":"a"}]"#, #"{"items":[]}x"#, #"[{"id":"a","id":"b"}]"#,
-        #"{"items":[],"items":[]}"#, #"{"error":"no"}"#,
-    ])
+    @Test(
+        "A body that is not a page is rejected",
+        arguments: [
+            "", "{}", "null", "1", "\"a\"", "<html></html>", #"{"items":{}}"#, #"{"items":[1]}"#,
+            #"{"items":[{"id":"a"}]"#, #"{"items":[]}x"#, #"[{"id":"a","id":"b"}]"#,
+            #"{"items":[],"items":[]}"#, #"{"error":"no"}"#,
+        ]
+    )
     func otherBodiesAreNotPages(body: String) {
         #expect(read(body) == nil)
     }
 
-    @Test func columnsGetTheirTypes() throws {
+    @Test("Values of a page get the types of their columns") func columnsGetTheirTypes() throws {
         let row = try #require(
             read(
                 #"""
@@ -73,21 +76,25 @@ import TidelineTestSupport
         #expect(row["deleted"] == true)
     }
 
-    @Test(arguments: [
-        (#"{"id":"a","due":"tomorrow"}"#, "due", Value.string("tomorrow")),
-        (#"{"id":"a","due":7}"#, "due", .integer(7)),
-        (#"{"id":"a","amount":"12 euro"}"#, "amount", .string("12 euro")),
-        (#"{"id":"a","amount":"12.5"}"#, "amount", .decimal(Decimal(string: "12.5")!)),
-        (#"{"id":"a","bytes":"?"}"#, "bytes", .string("?")),
-        (#"{"id":"a","count":"many"}"#, "count", .string("many")),
-        (#"{"id":"a","count":1.5}"#, "count", .number(1.5)),
-        (#"{"id":"a","key":{"x":1}}"#, "key", .json(JSON(checked: #"{"x":1}"#))),
-    ])
+    @Test(
+        "A value that does not fit its column's type is stored unchanged",
+        arguments: [
+            (#"{"id":"a","due":"tomorrow"}"#, "due", Value.string("tomorrow")),
+            (#"{"id":"a","due":7}"#, "due", .integer(7)),
+            (#"{"id":"a","amount":"12 euro"}"#, "amount", .string("12 euro")),
+            (#"{"id":"a","amount":"12.5"}"#, "amount", .decimal(Decimal(string: "12.5")!)),
+            (#"{"id":"a","bytes":"?"}"#, "bytes", .string("?")),
+            (#"{"id":"a","count":"many"}"#, "count", .string("many")),
+            (#"{"id":"a","count":1.5}"#, "count", .number(1.5)),
+            (#"{"id":"a","key":{"x":1}}"#, "key", .json(JSON(checked: #"{"x":1}"#))),
+        ]
+    )
     func aValueOfAnotherTypeIsKept(json: String, column: String, expected: Value) {
         #expect(read("[\(json)]")?.rows[0][column] == expected)
     }
 
-    @Test func theSummaryHasTheLatestTime() {
+    @Test("A page summary has the number of rows and the latest update time")
+    func theSummaryHasTheLatestTime() {
         let rows = [serverRow("a", 3), serverRow("b", 9), serverRow("c", 5), #"{"id":"d"}"#]
         let summary = read("[\(rows.joined(separator: ","))]")?.summary
         #expect(summary == PageSummary(rowCount: 4, latest: stamp(9)))
@@ -118,12 +125,13 @@ import TidelineTestSupport
         ("", nil),
     ]
 
-    @Test(arguments: links)
+    @Test("The next link is found in a Link header field", arguments: links)
     func theNextLinkIsFound(header: String, expected: String?) {
         #expect(PulledPage.nextLink(header) == expected)
     }
 
-    @Test func theBodysLinkTakesPrecedence() {
+    @Test("The next link of the body takes precedence over the header field")
+    func theBodysLinkTakesPrecedence() {
         let header: HTTPFields = ["Link": "http://h/2; rel=next"]
         #expect(read("[]", header)?.nextLink == "http://h/2")
         #expect(read(#"{"items":[],"nextLink":"n"}"#, header)?.nextLink == "n")

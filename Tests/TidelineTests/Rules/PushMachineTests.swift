@@ -52,14 +52,15 @@ import TidelineCore
     private var done: PushReply { .answer(PushAnswer(status: 200, item: row)) }
     private func failed(_ status: Int) -> PushReply { .answer(PushAnswer(status: status)) }
 
-    @Test func anEmptyQueueEndsAtOnce() {
+    @Test("A push of an empty queue ends at once") func anEmptyQueueEndsAtOnce() {
         var machine = machine()
         #expect(slice(machine.start(lastID: 0))?.after == .min)
         #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 0)
     }
 
-    @Test func acceptedOperationsContinueThePush() {
+    @Test("A push continues after accepted operations until the queue is empty")
+    func acceptedOperationsContinueThePush() {
         var machine = machine()
         let (one, two) = (operation(3), operation(8, .delete))
         #expect(slice(machine.start(lastID: 8))?.rows == 1)
@@ -74,7 +75,7 @@ import TidelineCore
         #expect(machine.completed == 2)
     }
 
-    @Test func skippedOperationsAreCounted() {
+    @Test("Skipped operations count as completed") func skippedOperationsAreCounted() {
         var machine = machine()
         _ = machine.start(lastID: 9)
         var skipped = PreparedSlice(after: 5)
@@ -83,7 +84,8 @@ import TidelineCore
         #expect(machine.completed == 3)
     }
 
-    @Test func severalOperationsAreOneBatchAndASingleOneIsNot() {
+    @Test("Several operations are sent as one batch, and a single operation is not")
+    func severalOperationsAreOneBatchAndASingleOneIsNot() {
         var machine = machine(batches: true)
         let (one, two) = (operation(1), operation(2))
         #expect(slice(machine.start(lastID: 3))?.rows == limits.batchRowsFirst)
@@ -94,7 +96,8 @@ import TidelineCore
         #expect(machine.completed == 1)
     }
 
-    @Test func requestsToABusyServerAreRetriedWithBackoff() {
+    @Test("A push retries 408, 429 and 503 responses with backoff, up to a limit")
+    func requestsToABusyServerAreRetriedWithBackoff() {
         var machine = machine()
         let one = operation(1)
         _ = machine.start(lastID: 1)
@@ -108,7 +111,8 @@ import TidelineCore
         #expect(machine.refusal?.status == 500)
     }
 
-    @Test func aWaitLongerThanThePushEndsIt() {
+    @Test("A push ends if the server asks for a longer wait than its limit")
+    func aWaitLongerThanThePushEndsIt() {
         var machine = machine()
         _ = machine.start(lastID: 1)
         _ = machine.prepared(prepared(operation(1)))
@@ -116,8 +120,8 @@ import TidelineCore
         #expect(machine.answered([.answer(answer)]) == .finish(.network))
     }
 
-    /// An operation that fails while others succeed is moved after them, and is then retried.
-    @Test func aFailingOperationIsSentAfterTheOthers() {
+    @Test("An operation that fails while others succeed is retried after them")
+    func aFailingOperationIsSentAfterTheOthers() {
         var machine = machine(batches: true)
         let (one, two, three) = (operation(1), operation(2), operation(3))
         _ = machine.start(lastID: 3)
@@ -145,8 +149,9 @@ import TidelineCore
         #expect(machine.completed == 2)
     }
 
-    /// If nothing succeeds, one other operation shows whether the server is the cause.
-    @Test func aPushWithoutProgressEnds() {
+    /// The other operation shows whether the server is the cause.
+    @Test("A push without progress tries one other operation and ends")
+    func aPushWithoutProgressEnds() {
         var machine = machine()
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
@@ -161,7 +166,7 @@ import TidelineCore
         #expect(machine.answered([failed(503)]) == .finish(.network))
     }
 
-    @Test func aReleasedOperationIsRetriedOnce() {
+    @Test("A released operation is retried once in a push") func aReleasedOperationIsRetriedOnce() {
         var machine = machine()
         let one = operation(4)
         _ = machine.start(lastID: 4)
@@ -175,8 +180,8 @@ import TidelineCore
         #expect(next?.closed == [one.row])
     }
 
-    /// Of the operations that were made during the push, one of each row is sent.
-    @Test func operationsMadeDuringThePushAreSentOnce() {
+    @Test("Of the operations made during a push, one of each row is sent")
+    func operationsMadeDuringThePushAreSentOnce() {
         var machine = machine()
         _ = machine.start(lastID: 4)
         _ = machine.prepared(prepared(operation(4, row: "a")))
@@ -188,7 +193,8 @@ import TidelineCore
         #expect(slice(machine.settled([.completed]))?.closed == [later.row])
     }
 
-    @Test func anUnknownOutcomeLeadsToAFollowUpRead() {
+    @Test("An unknown outcome leads to a follow-up read")
+    func anUnknownOutcomeLeadsToAFollowUpRead() {
         var machine = machine(batches: true)
         let (one, two, three) = (operation(1), operation(2, .delete), operation(3))
         _ = machine.start(lastID: 3)
@@ -204,8 +210,9 @@ import TidelineCore
         #expect(machine.completed == 3)
     }
 
-    /// A 404 to the read of a row may be a gateway's: the table is queried for the row.
-    @Test func aFollowUpReadWithoutARowIsFollowedByAQueryOfTheTable() {
+    /// A 404 to the read of a row may be a gateway's.
+    @Test("A follow-up read without a row is followed by a query of the table")
+    func aFollowUpReadWithoutARowIsFollowedByAQueryOfTheTable() {
         let one = operation(1)
         var machine = machine(batches: false)
         _ = machine.start(lastID: 1)
@@ -216,8 +223,8 @@ import TidelineCore
         #expect(decisions(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
-    /// The delete of an insert that may have arrived: its row is read before the delete is sent.
-    @Test func aDeleteWithoutAVersionIsReadFirst() {
+    @Test("A delete of an insert with unknown outcome is preceded by a follow-up read")
+    func aDeleteWithoutAVersionIsReadFirst() {
         var delete = operation(1, .delete)
         delete.frozen?.ifMatch = nil
         delete.outcomeUnknown = true
@@ -228,7 +235,10 @@ import TidelineCore
         #expect(decisions(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
-    @Test(arguments: [404, 405, 501, 400, 200, 403])
+    @Test(
+        "A server without batches gets single requests",
+        arguments: [404, 405, 501, 400, 200, 403]
+    )
     func aServerWithoutBatchesGetsSingleRequests(status: Int) {
         var machine = machine(batches: true)
         let (one, two) = (operation(1), operation(2))
@@ -241,7 +251,8 @@ import TidelineCore
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
     }
 
-    @Test func aBatchThatIsTooLargeBecomesSmaller() {
+    @Test("A batch that is too large is sent again with fewer operations")
+    func aBatchThatIsTooLargeBecomesSmaller() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
@@ -251,8 +262,8 @@ import TidelineCore
         #expect(machine.budget.usesBatches)
     }
 
-    /// A batch that ends at a failed operation becomes as short as the part that was executed.
-    @Test func aBatchThatEndsEarlyBecomesSmaller() {
+    @Test("A batch that ends at a failed operation shrinks to the part that was executed")
+    func aBatchThatEndsEarlyBecomesSmaller() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(operation(1), operation(2), operation(3)))
@@ -262,7 +273,8 @@ import TidelineCore
         #expect(next?.rows == 1)
     }
 
-    @Test func aLostBatchIsSentAgainWithFewerOperations() {
+    @Test("A lost batch is sent again until a limit ends the push")
+    func aLostBatchIsSentAgainWithFewerOperations() {
         var machine = machine(batches: true)
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
@@ -274,8 +286,8 @@ import TidelineCore
         #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }
 
-    /// A body that never gets through the link does not block later operations.
-    @Test func anOperationThatIsLostAloneIsSentAfterTheOthers() {
+    @Test("A request that is lost alone does not block later operations")
+    func anOperationThatIsLostAloneIsSentAfterTheOthers() {
         var machine = machine()
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
@@ -294,8 +306,8 @@ import TidelineCore
         #expect(machine.completed == 1)
     }
 
-    /// If nothing gets through, the second lost request ends the push.
-    @Test func aLinkThatLosesEveryRequestEndsThePush() {
+    @Test("The second lost request ends a push without any success")
+    func aLinkThatLosesEveryRequestEndsThePush() {
         var machine = machine()
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(operation(1)))
@@ -304,15 +316,15 @@ import TidelineCore
         #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }
 
-    @Test func aMissingConnectionEndsThePush() {
+    @Test("A missing connection ends the push") func aMissingConnectionEndsThePush() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
         #expect(machine.lost(mayBeSmaller: false) == .finish(.network))
     }
 
-    /// Several requests at a time: answers are applied, also if another request was lost.
-    @Test func answersNextToALostRequestAreApplied() {
+    @Test("Responses are applied even if a parallel request was lost")
+    func answersNextToALostRequestAreApplied() {
         var machine = machine()
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
@@ -321,7 +333,8 @@ import TidelineCore
         #expect(machine.completed == 1)
     }
 
-    @Test func unauthorizedEndsThePushAfterTheOthersAreApplied() {
+    @Test("A 401 ends the push after the other outcomes are applied")
+    func unauthorizedEndsThePushAfterTheOthersAreApplied() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
@@ -329,7 +342,10 @@ import TidelineCore
         #expect(machine.settled([.completed]) == .finish(.unauthorized))
     }
 
-    @Test(arguments: [PushMachine.Stop.network, .cancelled])
+    @Test(
+        "A network failure or a cancellation ends the push",
+        arguments: [PushMachine.Stop.network, .cancelled]
+    )
     func aMissingAnswerEndsThePush(stop: PushMachine.Stop) {
         var machine = machine()
         _ = machine.start(lastID: 1)
@@ -351,7 +367,8 @@ import TidelineCore
         return .answer(answer)
     }
 
-    @Test func neighboursOfOneGroupAreOneUnit() {
+    @Test("Adjacent operations of one atomic group are one unit")
+    func neighboursOfOneGroupAreOneUnit() {
         let operations = [
             operation(1), grouped(operation(2)), grouped(operation(3)),
             grouped(operation(4), "h"), operation(5), operation(6),
@@ -361,8 +378,8 @@ import TidelineCore
         #expect(!PushGroups.isOne([operations[1]]) && PushGroups.units(of: []).isEmpty)
     }
 
-    /// Operations that were skipped because another one was rejected are sent again with it.
-    @Test func aRejectionOfOneOperationIncludesItsGroup() {
+    @Test("Operations that were skipped because one of their group was rejected are sent again")
+    func aRejectionOfOneOperationIncludesItsGroup() {
         var machine = machine(batches: true)
         let (one, two, three) = (grouped(operation(1)), grouped(operation(2)), operation(3))
         _ = machine.start(lastID: 3)
@@ -374,7 +391,7 @@ import TidelineCore
         #expect(again?.groups == .together)
     }
 
-    @Test func aGroupIsRetriedAsOne() {
+    @Test("An atomic group is retried as a whole") func aGroupIsRetriedAsOne() {
         var machine = machine(batches: true)
         let (one, two) = (grouped(operation(1)), grouped(operation(2)))
         _ = machine.start(lastID: 2)
@@ -383,8 +400,8 @@ import TidelineCore
         #expect(slice(machine.waited())?.first == [1, 2])
     }
 
-    /// A row that must be read first blocks its group.
-    @Test func aGroupWaitsForARowThatIsRead() {
+    @Test("A row that must be read first blocks its atomic group")
+    func aGroupWaitsForARowThatIsRead() {
         var machine = machine(batches: true)
         var gone = grouped(operation(1, .delete))
         gone.outcomeUnknown = true
@@ -402,8 +419,8 @@ import TidelineCore
         #expect(slice(machine.settled([.again]))?.first == [1, 2])
     }
 
-    /// A group whose rows are edited continuously is sent again once in a push.
-    @Test func anEditedGroupIsRetriedOnce() {
+    @Test("An atomic group with continuously edited rows is sent again once in a push")
+    func anEditedGroupIsRetriedOnce() {
         var machine = machine(batches: true)
         let (one, two) = (grouped(operation(1)), grouped(operation(2)))
         _ = machine.start(lastID: 2)
@@ -417,7 +434,8 @@ import TidelineCore
         #expect(slice(machine.settled([.released]))?.blockedRows == [one.row])
     }
 
-    @Test func theBudgetGrowsAndShrinks() {
+    @Test("The batch size grows after a success and shrinks after a failure")
+    func theBudgetGrowsAndShrinks() {
         var limits = SyncLimits()
         limits.batchRowsFirst = 8
         limits.batchRowsMax = 20
@@ -454,12 +472,12 @@ import TidelineCore
         (1, .seconds(86_400), .seconds(30)),
     ]
 
-    @Test(arguments: delays)
+    @Test("The retry delay grows with each attempt, up to a limit", arguments: delays)
     func delaysGrow(attempt: Int, asked: Duration?, expected: Duration) {
         #expect(Backoff.delay(after: attempt, asked: asked, SyncLimits()) == expected)
     }
 
-    @Test func jitterOnlyAdds() {
+    @Test("Jitter only lengthens a delay") func jitterOnlyAdds() {
         #expect(Backoff.spread(.seconds(8), 0) == .seconds(8))
         #expect(Backoff.spread(.seconds(8), 0.5) == .seconds(9))
         #expect(Backoff.spread(.seconds(8), 1) == .seconds(10))

@@ -71,7 +71,8 @@ import TidelineCore
         ([400], .row, .rejected, .rejected, .rejected),
     ]
 
-    @Test func responsesHaveTheirOutcomes() {
+    @Test("Each response has its outcome for each kind of operation")
+    func responsesHaveTheirOutcomes() {
         for (statuses, body, insert, update, delete) in Self.table {
             for status in statuses {
                 for (kind, outcome) in [
@@ -84,8 +85,9 @@ import TidelineCore
         }
     }
 
-    /// Goal: an operation is accepted only by a 2xx, or as a delete by a 410 or a 404 that reports the row as missing.
-    @Test func noOtherAnswerIsASuccess() {
+    /// A 410, or a 404 that reports the row as missing, accepts a delete.
+    @Test("An operation is accepted only by a 2xx, or a delete by a missing row")
+    func noOtherAnswerIsASuccess() {
         for status in 100..<600 {
             for body in Body.allCases {
                 for kind in OperationKind.allCases {
@@ -103,7 +105,10 @@ import TidelineCore
     }
 
     /// A server that names each request that it executed did not execute one whose answer has no name.
-    @Test(arguments: [200, 204])
+    @Test(
+        "An empty success without a sign of execution leads to a follow-up read",
+        arguments: [200, 204]
+    )
     func anEmptySuccessWithoutANameLeadsToAFollowUpRead(status: Int) {
         let delete = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .delete)
         let empty = PushAnswer(status: status)
@@ -114,8 +119,10 @@ import TidelineCore
         #expect(named.outcome(of: delete, namesRequests: true) == Self.gone)
     }
 
-    /// 412 with `Repeatability-Result: rejected` is not a conflict: the row is read.
-    @Test(arguments: OperationKind.allCases)
+    @Test(
+        "A 412 to a rejected retry leads to a follow-up read, not to a conflict",
+        arguments: OperationKind.allCases
+    )
     func aRejectedRetryLeadsToAFollowUpRead(kind: OperationKind) {
         let answer = PushAnswer(status: 412, wasRejectedAsRepeat: true)
         let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
@@ -177,7 +184,8 @@ import TidelineCore
 
     private static let old: Row = ["id": "a", "text": "base", "version": "v1"]
 
-    @Test func followUpReadsHaveTheirOutcomes() {
+    @Test("Each response to a follow-up read has its outcome")
+    func followUpReadsHaveTheirOutcomes() {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update)
         operation.frozen = sampleRequest
         for (look, answer, outcome) in Self.followUps {

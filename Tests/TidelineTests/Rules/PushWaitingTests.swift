@@ -38,8 +38,8 @@ import TidelineCore
 
     private let done = PushReply.answer(PushAnswer(status: 200, item: PushOutcomeTests.row))
 
-    /// Skipped operations are read again at the end of the queue, because another one has succeeded.
-    @Test func anOperationThatWaitedForALaterOneIsReadAgain() throws {
+    @Test("An operation that waited for a later one is read again after its success")
+    func anOperationThatWaitedForALaterOneIsReadAgain() throws {
         var machine = machine()
         _ = machine.start(lastID: 5)
         _ = machine.prepared(slice(operation(5), isWaiting: true))
@@ -53,8 +53,9 @@ import TidelineCore
         #expect(machine.completed == 2)
     }
 
-    /// If no other operation succeeds, it waits for the next push: the queue is not read endlessly.
-    @Test func anOperationThatStillWaitsEndsThePush() throws {
+    /// It waits for the next push: the queue is not read endlessly.
+    @Test("An operation that still waits when it is read again ends the push")
+    func anOperationThatStillWaitsEndsThePush() throws {
         var machine = machine()
         _ = machine.start(lastID: 5)
         _ = machine.prepared(slice(operation(5), isWaiting: true))
@@ -66,11 +67,12 @@ import TidelineCore
         #expect(machine.prepared(waiting) == .finish(nil))
     }
 
-    /// The row of a delete whose insert may have arrived is read before the next slice, also if its batch is lost.
+    /// The row of a delete whose insert may have arrived must be read first.
     ///
     /// Otherwise the delete would be found a second time, and a row that the app has inserted again after it would
     /// overtake it.
-    @Test func followUpReadsPrecedeTheNextSlice() throws {
+    @Test("Follow-up reads precede the next slice, even if the batch is lost")
+    func followUpReadsPrecedeTheNextSlice() throws {
         var delete = operation(2)
         delete.kind = .delete
         delete.outcomeUnknown = true
@@ -95,8 +97,8 @@ import TidelineCore
         #expect(next.first.first == 1)
     }
 
-    /// A request that never gets through the link does not block a follow-up read.
-    @Test func followUpReadsAreMadeAlthoughAnotherRequestIsLost() throws {
+    @Test("A request that never gets through does not block a follow-up read")
+    func followUpReadsAreMadeAlthoughAnotherRequestIsLost() throws {
         var delete = operation(2)
         delete.kind = .delete
         delete.outcomeUnknown = true

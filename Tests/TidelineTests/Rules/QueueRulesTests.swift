@@ -88,7 +88,7 @@ import TidelineCore
         ),
     ]
 
-    @Test(arguments: lines)
+    @Test("Each change has its effect on the last operation of its row", arguments: lines)
     func changesHaveTheirEffects(line: Line) {
         for state in line.states {
             let last = line.last.map {
@@ -113,7 +113,7 @@ import TidelineCore
         (.delete, .insert, .update, true),
     ]
 
-    @Test(arguments: merges)
+    @Test("A rejected operation is merged with a later operation of its row", arguments: merges)
     func rejectedOperationsCollapse(
         rejected: OperationKind,
         later: OperationKind,
@@ -130,9 +130,9 @@ import TidelineCore
         #expect(result.sendsWholeRow == isWhole)
     }
 
-    /// A row that was deleted and inserted again is sent as a whole, even if it has its old values: the server may have
-    /// deleted it.
-    @Test func aReplacedRowBehindAnUpdateIsSentAsAWhole() {
+    /// The server may have deleted the row, even if its values are the old ones.
+    @Test("A row that was deleted and inserted again behind an update is sent as a whole")
+    func aReplacedRowBehindAnUpdateIsSentAsAWhole() {
         var update = operation(.update, id: 4, .parked)
         update.edit = ["text": "edited", "rank": 3]
         var replaced = operation(.update, id: 9, .pending)
@@ -144,8 +144,8 @@ import TidelineCore
         #expect(merged?.edit == ["text": "new"])
     }
 
-    /// An insert that may be on the server is deleted there, whatever happened to it on the device.
-    @Test func aDeleteAfterAnUnknownInsertIsKept() {
+    @Test("A delete of an insert with unknown outcome stays in the queue")
+    func aDeleteAfterAnUnknownInsertIsKept() {
         for state in [QueuedOperation.State.pending, .parked] {
             var insert = operation(.insert, id: 4, state)
             insert.outcomeUnknown = true
@@ -158,7 +158,8 @@ import TidelineCore
         }
     }
 
-    @Test func unfreezingKeepsTheUnknownOutcome() {
+    @Test("Unfreezing an operation with unknown outcome preserves the row that was sent")
+    func unfreezingKeepsTheUnknownOutcome() {
         var known = operation(.update, id: 4, .attempted)
         known.thaw()
         #expect(known.unknownSent == nil)

@@ -27,12 +27,13 @@ import TidelineCore
         ),
     ]
 
-    @Test(arguments: changeCases)
+    @Test("The changes between two rows are the columns that differ", arguments: changeCases)
     func changesAreTheDifferences(base: Row, row: Row, expected: Row) {
         #expect(RowMerge.changes(from: base, to: row) == expected)
     }
 
-    @Test func editsAreRebasedOnANewerRow() {
+    @Test("Local edits are rebased on a newer row of the server")
+    func editsAreRebasedOnANewerRow() {
         let server: Row = ["id": "1", "a": 10, "b": 20, "c": 30, "version": "v2"]
         let sent: Row = ["id": "1", "a": 1, "b": 2, "c": 3, "version": "v1"]
         let local: Row = ["id": "1", "a": 1, "b": 7, "c": nil, "version": "v1"]
@@ -40,7 +41,7 @@ import TidelineCore
         #expect(result == ["id": "1", "a": 10, "b": 7, "c": nil, "version": "v2"])
     }
 
-    @Test func aPayloadHasNoSystemColumns() {
+    @Test("A payload has no ID and no system columns") func aPayloadHasNoSystemColumns() {
         let row: Row = ["id": "1", "a": 1, "version": "v", "updatedAt": "t", "deleted": false]
         #expect(RowMerge.payload(row) == ["a": 1])
     }
@@ -61,7 +62,7 @@ import TidelineCore
         (["a": 1], [:], true),
     ]
 
-    @Test(arguments: containedCases)
+    @Test("A row contains sent values if all of them are equal", arguments: containedCases)
     func aRowContainsSentValues(server: Row, sent: Row, expected: Bool) {
         #expect(RowMerge.holds(server, sent) == expected)
     }

@@ -36,7 +36,8 @@ import TidelineTestSupport
     }
 
     /// The replayed answer may be older than the row that a pull returned.
-    @Test func aNewerTombstoneOutlivesAStoredAnswer() {
+    @Test("A newer tombstone takes precedence over a replayed answer")
+    func aNewerTombstoneOutlivesAStoredAnswer() {
         let gone = ServerState.deleted(version: nil)
         let known = ServerState.deleted(version: "v3")
         for pulled in [gone, known] {
@@ -47,7 +48,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aRevivedRowOutlivesTheStoredAnswerToADelete() {
+    @Test("A restored row takes precedence over the replayed answer to a delete")
+    func aRevivedRowOutlivesTheStoredAnswerToADelete() {
         for answer in [ServerState.deleted(version: nil), .deleted(version: "v2")] {
             for hasTime in [false, true] {
                 let revived = Self.row(3, hasTime: hasTime)
@@ -57,7 +59,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test func theLaterRowCountsByItsTime() {
+    @Test("The row with the later update time takes precedence") func theLaterRowCountsByItsTime() {
         let operation = Self.sent(.update, Self.row(3), isRepeat: true)
         #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(3))
         #expect(ServerState.newest(after: Self.row(4), to: operation) == Self.row(4))
@@ -65,7 +67,11 @@ import TidelineTestSupport
 
     /// An older copy of the file was put back: the update was sent once since then, and another writer changed the row
     /// in the millisecond of the first answer.
-    @Test(arguments: [false, true], [false, true])
+    @Test(
+        "A pulled state takes precedence over an answer with the same update time",
+        arguments: [false, true],
+        [false, true]
+    )
     func anotherStateOutlivesAnAnswerWithTheSameTime(isRepeat: Bool, isDeleted: Bool) {
         var later = localRow("a", 3)
         later[SystemColumn.updatedAt] = localRow("a", 2)[SystemColumn.updatedAt]
@@ -74,8 +80,8 @@ import TidelineTestSupport
         #expect(ServerState.newest(after: Self.row(2), to: operation) == pulled)
     }
 
-    /// The base row of the operation, and its own row, are not later than its answer.
-    @Test func theAnswerOutlivesItsBase() {
+    @Test("A replayed answer takes precedence over its operation's base row and own row")
+    func theAnswerOutlivesItsBase() {
         let pulled = Self.row(1, hasTime: false)
         let operation = Self.sent(.update, pulled, isRepeat: true)
         #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(2))
@@ -86,9 +92,9 @@ import TidelineTestSupport
         #expect(ServerState.newest(after: Self.row(2), to: revival) == Self.row(2))
     }
 
-    /// A state that was known before the first attempt is older than the answer, also if an earlier attempt of the
-    /// operation may have arrived.
-    @Test func theAnswerToANewRequestCounts() {
+    /// This is so even if an earlier attempt of the operation may have arrived.
+    @Test("The response to a new request takes precedence over an earlier state")
+    func theAnswerToANewRequestCounts() {
         var operation = Self.sent(.delete, Self.row(3), isRepeat: false)
         operation.outcomeUnknown = true
         let gone = ServerState.deleted(version: nil)
@@ -96,7 +102,8 @@ import TidelineTestSupport
     }
 
     /// The answer to a first attempt is never a replayed answer.
-    @Test func theAnswerToAFirstAttemptCounts() {
+    @Test("The response to a first attempt takes precedence over the known state")
+    func theAnswerToAFirstAttemptCounts() {
         let operation = Self.sent(.update, .deleted(version: nil), isRepeat: false)
         #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(2))
         #expect(

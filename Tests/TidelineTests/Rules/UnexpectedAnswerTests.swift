@@ -30,7 +30,7 @@ import TidelineTestSupport
         (301, ["Location": "/tables/Todo/"], "", ["redirect to another path", "not followed"]),
     ]
 
-    @Test(arguments: cases)
+    @Test("The error of a push describes an unexpected response", arguments: cases)
     func thePushDescribesTheAnswer(
         status: Int,
         headers: HTTPFields,
@@ -47,7 +47,7 @@ import TidelineTestSupport
         #expect(error.description.contains("Nothing is lost"))
     }
 
-    @Test(arguments: cases)
+    @Test("The error of a pull describes an unexpected response", arguments: cases)
     func thePullDescribesTheAnswer(
         status: Int,
         headers: HTTPFields,
@@ -67,7 +67,7 @@ import TidelineTestSupport
         Self.expect(try #require(error?.message), words, "the pull of 'Todo'")
     }
 
-    @Test(arguments: cases)
+    @Test("The error of a remote table describes an unexpected response", arguments: cases)
     func aRemoteTableDescribesTheAnswer(
         status: Int,
         headers: HTTPFields,
@@ -81,8 +81,7 @@ import TidelineTestSupport
         Self.expect(try #require(error?.message), words, "the request to table 'Todo'")
     }
 
-    /// A server without digests is named as such: the app did not request a pull.
-    @Test(arguments: [404, 405, 501])
+    @Test("Verify reports a server without digests as the cause", arguments: [404, 405, 501])
     func verifyNeedsAServerWithDigests(status: Int) {
         let error = Self.verifyError(TransportResponse(status: status))
         #expect(error.statusCode == status)
@@ -92,7 +91,8 @@ import TidelineTestSupport
         #expect(!error.message.contains("refused"))
     }
 
-    @Test func otherAnswersToVerifyNameIt() {
+    @Test("The error for another response to verify names the verification")
+    func otherAnswersToVerifyNameIt() {
         let refused = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
         let message = Self.verifyError(refused).message
         #expect(message.contains("refused the verification of 'Todo' (403): Not yours."))
@@ -118,8 +118,8 @@ import TidelineTestSupport
         #expect(!message.contains("private"))
     }
 
-    /// A redirect is neither followed nor accepted as an answer.
-    @Test func redirectsAreNotFollowed() async throws {
+    @Test("A redirect is neither followed nor accepted as a response")
+    func redirectsAreNotFollowed() async throws {
         let transport = ScriptedTransport(
             otherwise: .status(307, ["Location": "http://evil.example/tables/Todo"])
         )
@@ -130,7 +130,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test func aMissingAnswerIsReportedAsSuch() async throws {
+    @Test("A push or a pull without a response reports a network failure")
+    func aMissingAnswerIsReportedAsSuch() async throws {
         let device = try await Device(ScriptedTransport(otherwise: .lost))
         try await device.todos().insert(Todo(id: "a"))
         let error = try #require(try await device.push())
@@ -141,8 +142,10 @@ import TidelineTestSupport
         #expect(pull?.status == .networkFailure)
     }
 
-    /// A 409 that names a reference parks the operation with it.
-    @Test(arguments: BrokenReference.Reason.allCases)
+    @Test(
+        "A 409 that names a reference parks the operation with it",
+        arguments: BrokenReference.Reason.allCases
+    )
     func aBrokenReferenceIsStored(reason: BrokenReference.Reason) async throws {
         let errors = try await errors(
             409,
@@ -157,14 +160,19 @@ import TidelineTestSupport
         #expect(errors.allSatisfy { $0.message.contains("'listID'") })
     }
 
-    /// A body that does not name a reference completely, or is not the server's, leads to an error without one.
-    @Test(arguments: [
-        (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","table":"List"}"#, 1),
-        (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","column":"c"}"#, 1),
-        (409, #"{"title":"Conflict","status":409,"code":"x","column":"c","table":"T"}"#, 1),
-        (409, #"{"code":"parentNotFound","column":"c","table":"T"}"#, 0),
-        (400, #"{"title":"Bad","status":400,"code":"parentNotFound","column":"c","table":"T"}"#, 1),
-    ])
+    @Test(
+        "A body that does not name a complete reference gives an error without one",
+        arguments: [
+            (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","table":"List"}"#, 1),
+            (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","column":"c"}"#, 1),
+            (409, #"{"title":"Conflict","status":409,"code":"x","column":"c","table":"T"}"#, 1),
+            (409, #"{"code":"parentNotFound","column":"c","table":"T"}"#, 0),
+            (
+                400,
+                #"{"title":"Bad","status":400,"code":"parentNotFound","column":"c","table":"T"}"#, 1
+            ),
+        ]
+    )
     func otherBodiesNameNoReference(status: Int, body: String, parked: Int) async throws {
         let errors = try await errors(status, body)
         #expect(errors.count == parked)

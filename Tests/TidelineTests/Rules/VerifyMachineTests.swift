@@ -13,14 +13,15 @@ import Tideline
         RangeDigest(range: IDRange(after: after, upTo: upTo), count: count, digest: digest)
     }
 
-    @Test func equalRowsNeedOneRequest() {
+    @Test("Verifying equal rows needs one request") func equalRowsNeedOneRequest() {
         var machine = VerifyMachine()
         #expect(machine.start() == .ask(IDRange()))
         let ranges = [digest(nil, "m", 5000, "a"), digest("m", nil, 4000, "b")]
         #expect(machine.answered(ranges, local: ranges) == .finish(nil))
     }
 
-    @Test func differencesAreDividedUntilTheyAreSmall() {
+    @Test("Verify divides ranges that differ until they are small enough to fetch")
+    func differencesAreDividedUntilTheyAreSmall() {
         var machine = VerifyMachine(fetchRowsMax: 10)
         _ = machine.start()
         let server = [
@@ -40,8 +41,8 @@ import Tideline
         #expect(machine.fetched() == .finish(nil))
     }
 
-    /// A server that does not divide a range.
-    @Test func aRangeThatIsNotDividedIsFetched() {
+    @Test("A range that the server does not divide is fetched")
+    func aRangeThatIsNotDividedIsFetched() {
         var machine = VerifyMachine(fetchRowsMax: 10)
         _ = machine.start()
         let server = [digest(nil, nil, 500, "a")]
@@ -49,7 +50,7 @@ import Tideline
         #expect(machine.answered(server, local: local) == .fetch(IDRange()))
     }
 
-    @Test func anEndlessChainOfRangesEnds() {
+    @Test("An endless chain of ranges ends the verification") func anEndlessChainOfRangesEnds() {
         var machine = VerifyMachine(fetchRowsMax: 1, requestsMax: 3)
         var action = machine.start()
         var requests = 0

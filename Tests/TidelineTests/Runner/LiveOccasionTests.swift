@@ -17,8 +17,11 @@ import TidelineTestSupport
         return environment
     }
 
-    /// A captive portal's page in place of the stream, from an endpoint that has not sent a stream yet.
-    @Test(arguments: [200, 302, 404, 403, 511, 204])
+    /// The endpoint has not sent a stream yet.
+    @Test(
+        "A captive portal's page in place of the event stream does not end live sync",
+        arguments: [200, 302, 404, 403, 511, 204]
+    )
     func aPageInPlaceOfTheEventsDoesNotEndLiveSync(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)

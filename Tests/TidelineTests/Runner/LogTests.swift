@@ -32,7 +32,8 @@ import TidelineTestSupport
         return client
     }
 
-    @Test func aSyncIsLoggedWithoutItsContents() async throws {
+    @Test("A sync is logged without values of rows and without the token")
+    func aSyncIsLoggedWithoutItsContents() async throws {
         let log = RecordingLog()
         let transport = ScriptedTransport([
             .json(201, serverRow("a", 1, text: "contents")), .json(422, #"{"error":"contents"}"#),
@@ -63,7 +64,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aPushWithoutNetworkIsNotAnError() async throws {
+    @Test("A push without a network is logged without warnings")
+    func aPushWithoutNetworkIsNotAnError() async throws {
         let log = RecordingLog()
         let client = try await client(ScriptedTransport([.lost]), log)
         try await client.syncTable(Todo.self).insert(Todo(id: "a"))
@@ -124,7 +126,7 @@ import TidelineTestSupport
         #expect(rows.contains { $0.split(separator: "|")[0].contains(link) })
     }
 
-    @Test func levelsAreThoseOfSwiftLog() {
+    @Test("The log levels are those of swift-log") func levelsAreThoseOfSwiftLog() {
         let names = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
         #expect(SyncLogLevel.allCases.map(\.rawValue) == names)
         #expect(SyncLogLevel.allCases.sorted() == SyncLogLevel.allCases)

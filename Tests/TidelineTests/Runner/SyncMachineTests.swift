@@ -29,7 +29,7 @@ struct SyncMachineTests {
         return nil
     }
 
-    @Test func itSyncsAtTheStartAndOnSchedule() throws {
+    @Test("A sync runs at the start and on schedule") func itSyncsAtTheStartAndOnSchedule() throws {
         var machine = Self.machine()
         #expect(
             machine.handle(.started, at: Self.start)
@@ -44,7 +44,8 @@ struct SyncMachineTests {
         #expect(machine.handle(.timer(number), at: Self.start).isEmpty)
     }
 
-    @Test func itGathersLocalChanges() throws {
+    @Test("Local changes are gathered for a short time and then sent")
+    func itGathersLocalChanges() throws {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.finished(.done), at: Self.start)
@@ -59,8 +60,8 @@ struct SyncMachineTests {
         #expect(machine.status == .syncing(SyncProgress()))
     }
 
-    /// A user who edits continuously still receives the changes of other devices.
-    @Test func pushesDoNotDelayTheSchedule() throws {
+    @Test("Continuous local edits do not delay the scheduled sync")
+    func pushesDoNotDelayTheSchedule() throws {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         let rest = machine.handle(.finished(.done), at: Self.start)
@@ -74,7 +75,8 @@ struct SyncMachineTests {
         #expect(Self.work(machine.handle(.timer(interval), at: Self.start)) == .all)
     }
 
-    @Test func itPullsTheTablesThatTheServerNames() {
+    @Test("A sync pulls the tables that the server's events name")
+    func itPullsTheTablesThatTheServerNames() {
         var machine = Self.machine { $0.isLive = true }
         #expect(machine.handle(.started, at: Self.start).contains(.listen))
         // Changes before the stream was open were not reported.
@@ -93,7 +95,8 @@ struct SyncMachineTests {
         )
     }
 
-    @Test func itListensAgainWithLongerWaits() throws {
+    @Test("The event stream is reopened after growing waits")
+    func itListensAgainWithLongerWaits() throws {
         var machine = Self.machine { $0.isLive = true }
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.finished(.done), at: Self.start)
@@ -119,7 +122,10 @@ struct SyncMachineTests {
     }
 
     /// A captive portal may have answered the request for the events, and may be gone now.
-    @Test(arguments: [true, false])
+    @Test(
+        "The event stream is reopened when the network returns, after a sign-in and after a sync",
+        arguments: [true, false]
+    )
     func itListensAgainOnEachOccasion(isSupported: Bool) throws {
         var machine = Self.machine { $0.isLive = true }
         _ = machine.handle(.started, at: Self.start)
@@ -141,14 +147,16 @@ struct SyncMachineTests {
         #expect(!machine.handle(.finished(.done), at: Self.start).contains(.listen))
     }
 
-    @Test func itDoesNotListenWithoutLiveSync() {
+    @Test("The event stream is not opened without live sync")
+    func itDoesNotListenWithoutLiveSync() {
         var machine = Self.machine { $0.isLive = false }
         for event in [SyncMachine.Event.started, .network(isUp: true), .token, .finished(.done)] {
             #expect(!machine.handle(event, at: Self.start).contains(.listen))
         }
     }
 
-    @Test func itShowsHowLongItHasBeenOffline() throws {
+    @Test("The status shows since when the device has been offline")
+    func itShowsHowLongItHasBeenOffline() throws {
         var machine = Self.machine { $0.interval = nil }
         _ = machine.handle(.started, at: Self.start)
         var actions = machine.handle(.finished(.offline), at: Self.start)
@@ -169,7 +177,8 @@ struct SyncMachineTests {
         #expect(machine.handle(.timer(number), at: Self.start).isEmpty)
     }
 
-    @Test func itWaitsForASignIn() {
+    @Test("A blocked sync waits for a sign-in or for an edit of the rejected operation")
+    func itWaitsForASignIn() {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.finished(.unauthorized), at: Self.start)
@@ -184,8 +193,8 @@ struct SyncMachineTests {
         #expect(machine.handle(.token, at: Self.start).isEmpty)
     }
 
-    /// A sign-in that arrives during a sync without it starts another sync, once.
-    @Test func aSignInDuringASyncIsNotLost() {
+    @Test("A sign-in that arrives during a sync starts another sync, once")
+    func aSignInDuringASyncIsNotLost() {
         var machine = Self.machine { $0.interval = nil }
         _ = machine.handle(.started, at: Self.start)
         #expect(machine.handle(.token, at: Self.start).isEmpty)
@@ -205,8 +214,8 @@ struct SyncMachineTests {
         #expect(machine.status == .idle)
     }
 
-    /// The failure of one table blocks no change, and waits for its retry.
-    @Test func itSendsChangesDespiteAFailure() throws {
+    @Test("Local changes are sent although a failed table waits for its retry")
+    func itSendsChangesDespiteAFailure() throws {
         let block = SyncBlock.failure(code: .forbidden, message: "")
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
@@ -230,8 +239,8 @@ struct SyncMachineTests {
         .failure(code: .forbidden, message: "")
     )
 
-    /// Events during the push after a failure are neither lost nor delayed.
-    @Test func itContinuesAfterAPushDespiteAFailure() throws {
+    @Test("Events during a push after a failure are neither lost nor delayed")
+    func itContinuesAfterAPushDespiteAFailure() throws {
         var failing = Self.machine()
         _ = failing.handle(.started, at: Self.start)
         let failed = failing.handle(.finished(Self.failure), at: Self.start)
@@ -260,7 +269,7 @@ struct SyncMachineTests {
         #expect(Self.work(machine.handle(.timer(retry), at: Self.start)) == .all)
     }
 
-    @Test func itCountsProgress() {
+    @Test("The progress counts pending, sent and received rows") func itCountsProgress() {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.progress(.pushStarted(pending: 3)), at: Self.start)
@@ -279,8 +288,10 @@ struct SyncMachineTests {
         #expect(machine.handle(.progress(.pushStarted(pending: 1)), at: Self.start).isEmpty)
     }
 
-    /// After any sequence of events the machine runs, or a timer is set, or a sign-in is needed.
-    @Test(arguments: 0..<200)
+    @Test(
+        "After any sequence of events a sync runs, a timer is set or a sign-in is needed",
+        arguments: 0..<200
+    )
     func itNeverGetsStuck(seed: UInt64) {
         var numbers = SeededGenerator(seed: seed)
         let hasSchedule = seed % 4 < 2
@@ -344,7 +355,8 @@ struct SyncMachineTests {
 }
 
 struct SyncTurnsTests {
-    @Test func pullsOfDifferentTablesRunTogether() {
+    @Test("Pulls of different tables run together and do not overtake a purge")
+    func pullsOfDifferentTablesRunTogether() {
         var turns = SyncTurns()
         let one = turns.ask(.pull(table: "a"))
         let two = turns.ask(.pull(table: "b"))
@@ -362,7 +374,7 @@ struct SyncTurnsTests {
         #expect(turns.end(late.id) == [push.id])
     }
 
-    @Test func aCancelledTurnLetsOthersPass() {
+    @Test("A cancelled turn lets later turns start") func aCancelledTurnLetsOthersPass() {
         var turns = SyncTurns()
         let pull = turns.ask(.pull(table: "a"))
         let push = turns.ask(.push)
@@ -398,8 +410,10 @@ struct EventStreamParserTests {
         ServerSentEvent(name: "change", data: "", lastID: "é8"),
     ]
 
-    /// The same events, wherever the network splits the text.
-    @Test(arguments: [1, 2, 3, 5, 7, 64, 1000])
+    @Test(
+        "The event stream is parsed in the same way wherever the network splits the text",
+        arguments: [1, 2, 3, 5, 7, 64, 1000]
+    )
     func itReadsSplitText(of size: Int) {
         var parser = EventStreamParser()
         var events: [ServerSentEvent] = []
@@ -411,7 +425,8 @@ struct EventStreamParserTests {
         #expect(events == Self.events)
     }
 
-    @Test func itStopsAtALineWithoutEnd() {
+    @Test("The event stream parser stops at a line without an end")
+    func itStopsAtALineWithoutEnd() {
         var parser = EventStreamParser()
         let piece = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 12)
         for _ in 0..<32 { #expect(parser.receive(piece).isEmpty) }

@@ -40,7 +40,8 @@ import TidelineTestSupport
         return environment
     }
 
-    @Test func aNetworkThatReturnsStartsASync() async throws {
+    @Test("A network that returns starts a sync")
+    func aNetworkThatReturnsStartsASync() async throws {
         let server = try await makeServer()
         let link = Link(server.transport)
         link.change { $0.isUp = false }
@@ -63,8 +64,8 @@ import TidelineTestSupport
         #expect(try await client.table(Todo.self).read(id: "a")?.text == "kept")
     }
 
-    /// Without the server's events changes are pulled on schedule, and the events are requested after a sync.
-    @Test(arguments: [404, 405, 501])
+    /// The events are requested at most once after each sync.
+    @Test("A server without events is pulled on schedule", arguments: [404, 405, 501])
     func aServerWithoutEventsIsPolled(status: Int) async throws {
         let server = try await makeServer()
         let link = Link(server.transport)
@@ -88,8 +89,8 @@ import TidelineTestSupport
         #expect(requests[2] <= link.read { $0.lists } + 1)
     }
 
-    /// Changes are sent, although one table cannot be pulled and no retry follows.
-    @Test func aForbiddenTableDoesNotBlockChanges() async throws {
+    @Test("Local changes are sent although one table is forbidden")
+    func aForbiddenTableDoesNotBlockChanges() async throws {
         let link = Link(try await makeServer().transport)
         link.change { $0.forbidden = "Note" }
         var policy = SyncPolicy()
@@ -114,8 +115,8 @@ import TidelineTestSupport
         #expect(try await client.syncContext.pendingOperationCount == 0)
     }
 
-    /// An operation that the app resolves is no longer shown as a problem.
-    @Test func theStatusFollowsTheOperationsThatTheAppResolves() async throws {
+    @Test("The status is idle again after the app has resolved the rejected operation")
+    func theStatusFollowsTheOperationsThatTheAppResolves() async throws {
         let transport = ScriptedTransport(otherwise: page([]))
         transport.add(.status(400))
         let client = try await Self.client(
@@ -136,8 +137,8 @@ import TidelineTestSupport
         for await status in client.syncStatus where status == .idle { break }
     }
 
-    /// A user who signs in while the server rejects the first sync need not sign in twice.
-    @Test func aSignInDuringASyncStartsAnotherSync() async throws {
+    @Test("A sign-in while the server rejects a sync starts another sync")
+    func aSignInDuringASyncStartsAnotherSync() async throws {
         let transport = ScriptedTransport(otherwise: page([]))
         let client = try await Self.client(Link(transport), Self.environment())
         let todos = try client.syncTable(Todo.self)
@@ -157,8 +158,8 @@ import TidelineTestSupport
         for try await rows in todos.observe() where rows.first?.version != nil { break }
     }
 
-    /// A failed pull does not end the other pulls.
-    @Test func aForbiddenTableEndsNoOtherPull() async throws {
+    @Test("A failed pull of a forbidden table does not end the other pulls")
+    func aForbiddenTableEndsNoOtherPull() async throws {
         let server = try await makeServer()
         try await SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self).insert(Todo(id: "theirs"))
@@ -179,8 +180,10 @@ import TidelineTestSupport
         for try await rows in todos.observe() where rows.first?.id == "theirs" { break }
     }
 
-    /// The events of the other tables are received, and those of the forbidden table as soon as it may be read.
-    @Test(arguments: [403, 404])
+    @Test(
+        "Events continue without a forbidden table and include it when it may be read again",
+        arguments: [403, 404]
+    )
     func aForbiddenTableDoesNotEndTheEvents(status: Int) async throws {
         let link = Link(try await makeServer().transport)
         link.change {
@@ -199,8 +202,9 @@ import TidelineTestSupport
         while let tables = await requests.next(), tables != ["Note", "Todo"] {}
     }
 
-    /// A stream covers 64 tables at most; the others are pulled on schedule.
-    @Test func eventsAreRequestedForAsManyTablesAsAStreamAllows() async throws {
+    /// The other tables are pulled on schedule.
+    @Test("A stream of events is requested for at most 64 tables")
+    func eventsAreRequestedForAsManyTablesAsAStreamAllows() async throws {
         let link = Link(ScriptedTransport(otherwise: page([])))
         let schemas = (0..<70).map { TableSchema(name: "t\($0)", columns: []) }
         let client = try await Self.client(link, Self.environment(), tables: [], schemas: schemas)
@@ -211,7 +215,10 @@ import TidelineTestSupport
     }
 
     /// The interrupted request: the third of five before it is executed, or the answer to a batch.
-    @Test(arguments: [false, true])
+    @Test(
+        "A sync that its deadline interrupted is continued by the next push",
+        arguments: [false, true]
+    )
     func aSyncThatIsInterruptedIsContinued(inBatches: Bool) async throws {
         let server = try await makeServer()
         let link = Link(server.transport)

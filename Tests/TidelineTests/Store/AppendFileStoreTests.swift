@@ -8,15 +8,15 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct AppendFileStoreTests {
-    @Test(arguments: LocalStoreConformance.all)
+    @Test("AppendFileStore passes each conformance check", arguments: LocalStoreConformance.all)
     func theStoreConforms(check: LocalStoreConformance.Check) async throws {
         try await withTemporaryFile { path in
             try await check.run { name in try AppendFileStore(path: path + "-" + name) }
         }
     }
 
-    /// A device with this store: its queue survives a restart, and is pushed.
-    @Test func aDeviceWorksWithTheStore() async throws {
+    @Test("The queue of an AppendFileStore survives a restart and is pushed")
+    func aDeviceWorksWithTheStore() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let device = try await Device(server.transport, store: AppendFileStore(path: path))
@@ -33,8 +33,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Wherever the last line was truncated, the store has the state after one of its transactions.
-    @Test func aTruncatedFileHasCompleteTransactions() async throws {
+    @Test("A truncated file has the state after one of its transactions")
+    func aTruncatedFileHasCompleteTransactions() async throws {
         try await withTemporaryFile { path in
             let schema = TableSchema(name: "T", columns: [ColumnDefinition("text", .string)])
             let store = try AppendFileStore(path: path)
@@ -70,7 +70,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aDamagedFileIsRejectedAndNotChanged() async throws {
+    @Test("A damaged file is rejected and not changed")
+    func aDamagedFileIsRejectedAndNotChanged() async throws {
         try await withTemporaryFile { path in
             let store = try AppendFileStore(path: path)
             try await store.open(tables: [TableSchema(name: "T", columns: [])])
@@ -87,8 +88,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A file with mostly outdated lines is rewritten with the current rows.
-    @Test func outdatedLinesAreRemovedWhenTheFileIsOpened() async throws {
+    @Test("A file with mostly outdated lines is rewritten when it is opened")
+    func outdatedLinesAreRemovedWhenTheFileIsOpened() async throws {
         try await withTemporaryFile { path in
             let schema = TableSchema(name: "T", columns: [ColumnDefinition("text", .string)])
             let store = try AppendFileStore(path: path)

@@ -16,7 +16,8 @@ private struct LaterTodo: SyncRecord {
 }
 
 @Suite struct ChangedModelTests {
-    @Test func rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel() async throws {
+    @Test("Rows, queue, errors and cursors survive a change of the model")
+    func rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let other = try await Device(server.transport)

@@ -99,7 +99,8 @@ import TidelineTestSupport
 
     private let moment = Date(timeIntervalSince1970: 1_700_000_000.123)
 
-    @Test func valuesBecomeTextsInTheirJSONFormat() async throws {
+    @Test("Values convert to text in their JSON format")
+    func valuesBecomeTextsInTheirJSONFormat() async throws {
         #expect(
             try await moved(Moment(value: moment), to: Text.self)?.value == Timestamp(moment).text
         )
@@ -111,7 +112,8 @@ import TidelineTestSupport
         #expect(try await moved(Tags(value: ["a"]), to: Text.self) == nil)
     }
 
-    @Test func numbersAreConvertedIfNothingIsLost() async throws {
+    @Test("A number converts to another number type only if nothing is lost")
+    func numbersAreConvertedIfNothingIsLost() async throws {
         #expect(try await moved(Whole(value: 7), to: Number.self)?.value == 7)
         #expect(try await moved(Whole(value: 1 << 60), to: Number.self)?.value == 0x1p60)
         #expect(try await moved(Whole(value: .max), to: Number.self) == nil)
@@ -125,7 +127,8 @@ import TidelineTestSupport
         #expect(try await moved(Exact(value: 12.5), to: Number.self)?.value == 12.5)
     }
 
-    @Test func textsAreConvertedIfTheyAreInTheirCanonicalFormat() async throws {
+    @Test("Text converts to another type only if it is in that type's canonical format")
+    func textsAreConvertedIfTheyAreInTheirCanonicalFormat() async throws {
         #expect(try await moved(Text(value: "7"), to: Whole.self)?.value == 7)
         #expect(try await moved(Text(value: "007"), to: Whole.self) == nil)
         #expect(try await moved(Text(value: "12.5"), to: Exact.self)?.value == 12.5)
@@ -141,7 +144,8 @@ import TidelineTestSupport
     }
 
     /// SQLite stores these types in the same way.
-    @Test func flagsNumbersAndDatesAreNotConverted() async throws {
+    @Test("Booleans, integers and dates are not converted to one another")
+    func flagsNumbersAndDatesAreNotConverted() async throws {
         #expect(try await moved(Flag(value: true), to: Whole.self) == nil)
         #expect(try await moved(Whole(value: 1), to: Flag.self) == nil)
         #expect(try await moved(Moment(value: moment), to: Whole.self) == nil)
@@ -149,8 +153,8 @@ import TidelineTestSupport
         #expect(try await moved(Flag(value: true), to: Moment.self) == nil)
     }
 
-    /// Filters find the converted values, and queued operations are sent unchanged.
-    @Test func filtersAndRequestsUseTheConvertedValues() async throws {
+    @Test("Filters find converted values, and queued operations are sent unchanged")
+    func filtersAndRequestsUseTheConvertedValues() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let first = try await Device(
@@ -176,8 +180,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A row whose value does not convert is sorted with the rows without a value, and does not affect them.
-    @Test func anOrderMatchesTheRecordsAfterADecodingFailure() async throws {
+    @Test("A row whose value does not convert is sorted with the rows without a value")
+    func anOrderMatchesTheRecordsAfterADecodingFailure() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let first = try await Device(
@@ -209,8 +213,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Models of which all but one can store the value: it returns to the original value.
-    @Test func aTextThatWasConvertedRepeatedlyIsATextAgain() async throws {
+    @Test("Text that was converted by other models becomes the original text again")
+    func aTextThatWasConvertedRepeatedlyIsATextAgain() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             func open<Record: SyncRecord>(
@@ -243,8 +247,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A text that looks like a number, in a column that stored numbers before.
-    @Test func aTextThatLooksLikeANumberStaysAText() async throws {
+    @Test("Text that looks like a number stays text in a column that stored numbers")
+    func aTextThatLooksLikeANumberStaysAText() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let first = try await Device(
@@ -287,7 +291,8 @@ import TidelineTestSupport
     }
 
     /// Two stores on one file must agree, also about types that SQLite stores in the same way.
-    @Test func anotherTypeIsAClearErrorForAStoreWithTheFormerOne() async throws {
+    @Test("A store with the former type of a column throws an error that names the column")
+    func anotherTypeIsAClearErrorForAStoreWithTheFormerOne() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let app = try await Device(

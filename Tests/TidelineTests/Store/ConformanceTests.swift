@@ -46,7 +46,11 @@ private final class Kept: Sendable {
 }
 
 @Suite struct ConformanceTests {
-    @Test(arguments: StoreKind.allCases, LocalStoreConformance.all)
+    @Test(
+        "Each store passes each conformance check",
+        arguments: StoreKind.allCases,
+        LocalStoreConformance.all
+    )
     func theStoreConforms(kind: StoreKind, check: LocalStoreConformance.Check) async throws {
         try await withTemporaryFile { path in
             try await check.run(kind.stores(in: path))
@@ -103,8 +107,8 @@ private final class Kept: Sendable {
         #expect(Set(sample.columns.map(\.type.name)) == Set(Self.everyType.map(\.name)))
     }
 
-    /// The checks can fail.
-    @Test func aStoreThatForgetsFails() async throws {
+    @Test("A store that forgets its rows fails most conformance checks")
+    func aStoreThatForgetsFails() async throws {
         var failures = 0
         for check in LocalStoreConformance.all {
             do {

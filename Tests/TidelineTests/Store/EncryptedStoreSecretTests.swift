@@ -27,8 +27,8 @@ import TidelineTestSupport
         try EncryptedStoreTests.bytes(path).contains(Data(word.utf8))
     }
 
-    /// The values are in neither the file nor its log, open or closed; a plain file contains all of them.
-    @Test(arguments: 0...4)
+    /// A plain file contains all of them, whether it is open or closed.
+    @Test("Neither the encrypted file nor its WAL contains values", arguments: 0...4)
     func theFileAndItsLogContainNoValues(_ number: Int) async throws {
         let isPlain = try Self.key(number) == nil
         try await withTemporaryFile { path in
@@ -50,7 +50,10 @@ import TidelineTestSupport
     }
 
     /// The journal of a change of the file without a write-ahead log, such as that of `changeKey`.
-    @Test(arguments: [nil, DatabaseKey(passphrase: "it's")])
+    @Test(
+        "The journal of an encrypted database contains no values",
+        arguments: [nil, DatabaseKey(passphrase: "it's")]
+    )
     func theJournalContainsNoValues(key: DatabaseKey?) async throws {
         try await withTemporaryFile { path in
             let database = try Database(path: path, key: key)
@@ -66,8 +69,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A changed byte is reported, and never read as another value.
-    @Test func damageIsReported() async throws {
+    @Test("A changed byte is reported and never read as another value")
+    func damageIsReported() async throws {
         try await withTemporaryFile { path in
             let store = try Self.open(path, 0)
             let device = try await Device(ScriptedTransport(), store: store)
@@ -102,8 +105,7 @@ import TidelineTestSupport
         return ["\(value)", String(reflecting: value), dumped]
     }
 
-    /// The key is in no error, in no description of keys and stores, and not in the log.
-    @Test(arguments: 0..<4)
+    @Test("The key appears in no error, description or log message", arguments: 0..<4)
     func theKeyIsInNoMessage(_ number: Int) async throws {
         let key = try #require(try Self.key(number))
         try await withTemporaryFile { path in

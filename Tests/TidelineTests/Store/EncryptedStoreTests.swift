@@ -49,7 +49,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aWrongKeyDoesNotChangeTheFile() async throws {
+    @Test("Opening a file with a wrong key throws an error and does not change the file")
+    func aWrongKeyDoesNotChangeTheFile() async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
             try await Self.filled(try SQLiteStore(path: path, key: keys[0]))
@@ -77,7 +78,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aPlainFileIsNotAnEncryptedOne() async throws {
+    @Test("Opening a plain file with a key throws an error and does not change the file")
+    func aPlainFileIsNotAnEncryptedOne() async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
             try await Self.filled(try SQLiteStore(path: path))
@@ -87,10 +89,12 @@ import TidelineTestSupport
         }
     }
 
-    /// From each form to each other form: rows, queue and settings stay.
-    @Test(arguments: [
-        (0, 1), (1, 2), (2, 0), (2, 3), (4, 0), (4, 1), (4, 3), (0, 4), (1, 4), (3, 4), (0, 0),
-    ])
+    @Test(
+        "A change of the key preserves the rows and the queue",
+        arguments: [
+            (0, 1), (1, 2), (2, 0), (2, 3), (4, 0), (4, 1), (4, 3), (0, 4), (1, 4), (3, 4), (0, 0),
+        ]
+    )
     func keysChange(from: Int, to: Int) async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
@@ -114,8 +118,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Pending operations are sent as usual after a change of the key.
-    @Test func theQueueIsPushed() async throws {
+    @Test("Pending operations are pushed after a change of the key")
+    func theQueueIsPushed() async throws {
         try await withTemporaryFile { path in
             let (transport, key) = (ScriptedTransport(), try Self.keys()[0])
             let store = try SQLiteStore(path: path)
@@ -140,8 +144,7 @@ import TidelineTestSupport
         }
     }
 
-    /// While another process has the store open, nothing is changed.
-    @Test func anOpenStoreKeepsItsKey() async throws {
+    @Test("The key of an open store cannot be changed") func anOpenStoreKeepsItsKey() async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
             try await Self.filled(try SQLiteStore(path: path, key: keys[0]))
@@ -162,7 +165,8 @@ import TidelineTestSupport
     }
 
     /// Debian 12's SQLCipher cannot read the JSON of an older file.
-    @Test func aFileOfAnOlderFormatIsUpgradedOrNotChanged() async throws {
+    @Test("A file of an older storage format is upgraded, or rejected and not changed")
+    func aFileOfAnOlderFormatIsUpgradedOrNotChanged() async throws {
         try await withTemporaryFile { path in
             try FormatOne.make(path)
             do {
@@ -178,10 +182,11 @@ import TidelineTestSupport
         }
     }
 
-    /// The words of an index are encrypted, too, and a change of the key keeps them.
-    ///
     /// Debian 12's SQLCipher has no FTS5.
-    @Test(.enabled(if: (try? Database(path: ":memory:").hasFullTextSearch) == true))
+    @Test(
+        "A search index is encrypted and survives a change of the key",
+        .enabled(if: (try? Database(path: ":memory:").hasFullTextSearch) == true)
+    )
     func aSearchIndexIsEncrypted() async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
@@ -205,8 +210,11 @@ import TidelineTestSupport
         }
     }
 
-    /// The store keeps the format of SQLCipher 3, also when it writes; a change of the key upgrades it.
-    @Test(.enabled(if: cipherVersion >= 4), arguments: [0, 1])
+    @Test(
+        "A store keeps the format of SQLCipher 3 until its key is changed",
+        .enabled(if: cipherVersion >= 4),
+        arguments: [0, 1]
+    )
     func aStoreOfSQLCipher3IsOpenedAndUpgraded(number: Int) async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
@@ -263,7 +271,7 @@ import TidelineTestSupport
         try FileManager.default.moveItem(atPath: old, toPath: path)
     }
 
-    @Test func twoStoresShareOneFile() async throws {
+    @Test("Two encrypted stores share one file") func twoStoresShareOneFile() async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
             let (first, second) = (
@@ -279,7 +287,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func invalidKeysAreRejected() async throws {
+    @Test("An empty passphrase, a short key and a missing file are rejected")
+    func invalidKeysAreRejected() async throws {
         #expect(await code { _ = try SQLiteStore.Key.passphrase("") } == .wrongKey)
         #expect(await code { _ = try SQLiteStore.Key.bytes([1, 2, 3]) } == .wrongKey)
         try await withTemporaryFile { path in
@@ -290,7 +299,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test(.enabled(if: !Database.reportsAllTables, "This SQLCipher is newer than Debian 12's."))
+    @Test(
+        "SQL is rejected if SQLite does not report all tables of a statement",
+        .enabled(if: !Database.reportsAllTables, "This SQLCipher is newer than Debian 12's.")
+    )
     func sqlIsRejectedIfSQLiteDoesNotReportAllTables() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path, key: Self.keys()[0])
@@ -304,8 +316,7 @@ import TidelineTestSupport
         }
     }
 
-    /// The conformance suite for all stores.
-    @Test(arguments: LocalStoreConformance.all)
+    @Test("An encrypted store passes each conformance check", arguments: LocalStoreConformance.all)
     func theStoreConforms(check: LocalStoreConformance.Check) async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]

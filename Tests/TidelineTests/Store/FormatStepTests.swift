@@ -8,7 +8,8 @@ import TidelineSQLite
 import TidelineTestSupport
 
 @Suite struct FormatStepTests {
-    @Test func aFullQueueOfFormatOneIsUpgraded() async throws {
+    @Test("A full queue of storage format 1 is upgraded and pushed")
+    func aFullQueueOfFormatOneIsUpgraded() async throws {
         try await withTemporaryFile { path in
             try FormatOne.make(path)
             let transport = ScriptedTransport()
@@ -104,9 +105,9 @@ import TidelineTestSupport
         CREATE TABLE Todo (id TEXT PRIMARY KEY, version TEXT, text TEXT, complete INTEGER);
         """
 
-    /// Operations of the original SDK: its updates send the whole row with the row's version, and its deletes keep the
-    /// row.
-    @Test func operationsOfTheOriginalSDKAreSent() async throws {
+    /// Its updates send the whole row with the row's version, and its deletes store the row.
+    @Test("Operations of the original SDK are upgraded and sent")
+    func operationsOfTheOriginalSDKAreSent() async throws {
         try await withTemporaryFile { path in
             try Database(path: path).execute(
                 Self.original + """
@@ -138,10 +139,14 @@ import TidelineTestSupport
         }
     }
 
-    /// An unreadable operation is upgraded unchanged: it is reported and can be dropped, and the others continue.
-    @Test(arguments: [
-        "'nonsense'", "'{\"type\":7}'", "'{}'", "'{\"type\":\"1\"}'", "'[1]'", "x'ff00'", "NULL",
-    ])
+    /// It is upgraded unchanged, and can be dropped.
+    @Test(
+        "An unreadable operation of an older queue is parked, and the others are sent",
+        arguments: [
+            "'nonsense'", "'{\"type\":7}'", "'{}'", "'{\"type\":\"1\"}'", "'[1]'", "x'ff00'",
+            "NULL",
+        ]
+    )
     func anUnreadableOperationOfAnOlderQueueIsParked(properties: String) async throws {
         try await withTemporaryFile { path in
             try Database(path: path).execute(
@@ -173,8 +178,9 @@ import TidelineTestSupport
         }
     }
 
-    /// A change after an unreadable operation waits with it, and is then compared with the version of the local row.
-    @Test func aChangeAfterADamagedOperationWaits() async throws {
+    /// It is then compared with the version of the local row.
+    @Test("A change after an unreadable operation waits until that operation is dropped")
+    func aChangeAfterADamagedOperationWaits() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.lost])
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -201,8 +207,9 @@ import TidelineTestSupport
         }
     }
 
-    /// The states from later pulls were not stored: the table is read from the start.
-    @Test func theTableIsReadFromTheStartAfterADamagedOperation() async throws {
+    /// The states from later pulls were not stored.
+    @Test("After an unreadable operation is dropped, its table is pulled from the start")
+    func theTableIsReadFromTheStartAfterADamagedOperation() async throws {
         try await withTemporaryFile { path in
             let list = { (version: Int) in
                 ScriptedTransport.Answer.json(
@@ -231,14 +238,16 @@ import TidelineTestSupport
         }
     }
 
-    /// An unreadable operation does not end the queue: it is named, and can be dropped.
-    @Test(arguments: [
-        "kind = NULL", "kind = 9", "state = NULL", "base = '{\"id\":'", "latest = 'x'",
-        "sentRow = '[]', method = 'PATCH', requestId = 'r'", "state = 1",
-        "state = 1, method = 'SMASH', requestId = 'r'",
-        "state = 1, method = 'PATCH', requestId = 'r', ifMatch = 'a' || char(10)",
-        "state = 1, method = 'PATCH', requestId = 'r', body = '{}},{\"id\":\"9\"'",
-    ])
+    @Test(
+        "An unreadable operation is reported and can be dropped, and the others are sent",
+        arguments: [
+            "kind = NULL", "kind = 9", "state = NULL", "base = '{\"id\":'", "latest = 'x'",
+            "sentRow = '[]', method = 'PATCH', requestId = 'r'", "state = 1",
+            "state = 1, method = 'SMASH', requestId = 'r'",
+            "state = 1, method = 'PATCH', requestId = 'r', ifMatch = 'a' || char(10)",
+            "state = 1, method = 'PATCH', requestId = 'r', body = '{}},{\"id\":\"9\"'",
+        ]
+    )
     func aDamagedOperationIsNamedAndTheOthersContinue(damage: String) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
@@ -263,7 +272,8 @@ import TidelineTestSupport
     }
 
     /// A version that is not a valid header field value, and a count that cannot be incremented.
-    @Test func anOperationThatCannotBeSentIsParkedAndTheOthersContinue() async throws {
+    @Test("An operation that cannot be sent is parked, and the others are sent")
+    func anOperationThatCannotBeSentIsParkedAndTheOthersContinue() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -281,8 +291,10 @@ import TidelineTestSupport
         }
     }
 
-    /// An operation that becomes unreadable while it is sent keeps the following delete.
-    @Test(arguments: [409, 412, 400])
+    @Test(
+        "A delete stays queued if the operation before it becomes unreadable in flight",
+        arguments: [409, 412, 400]
+    )
     func aDeleteAfterAnOperationThatIsDamagedInFlightStays(status: Int) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
@@ -312,8 +324,10 @@ import TidelineTestSupport
         }
     }
 
-    /// A change after an operation was found unreadable is queued after it, and is not lost.
-    @Test(arguments: [false, true])
+    @Test(
+        "A change after a parked unreadable operation is queued behind it and sent later",
+        arguments: [false, true]
+    )
     func aChangeAfterAParkedDamagedOperationIsSent(isDelete: Bool) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
@@ -345,8 +359,11 @@ import TidelineTestSupport
         }
     }
 
-    /// A JSON document with the maximum number of levels: the queue stores it in a column, and as the sent row.
-    @Test(arguments: [false, true])
+    /// The queue stores it in a column, and as the sent row.
+    @Test(
+        "A JSON document with the maximum number of levels is stored and sent",
+        arguments: [false, true]
+    )
     func deepDocumentsAreSent(isLost: Bool) async throws {
         try await withTemporaryFile { path in
             let deep = String(repeating: "[", count: 64) + String(repeating: "]", count: 64)

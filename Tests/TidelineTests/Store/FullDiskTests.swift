@@ -48,7 +48,7 @@ struct FullDiskTests {
         try #require(ftruncate(file, max(0, size - bytes)) == 0)
     }
 
-    @Test(arguments: [false, true])
+    @Test("A store on a full disk uses the space that is freed later", arguments: [false, true])
     func freedSpaceIsUsed(afterRestart: Bool) async throws {
         try await SmallDisk.with { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
@@ -72,7 +72,8 @@ struct FullDiskTests {
     }
 
     /// A purge needs space for its log; if the disk has none, the space that is freed later can be used.
-    @Test func aPurgeThatDoesNotFitRemovesNothing() async throws {
+    @Test("A purge that does not fit on the disk removes nothing")
+    func aPurgeThatDoesNotFitRemovesNothing() async throws {
         try await SmallDisk.with { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
             #expect(
@@ -94,9 +95,10 @@ struct FullDiskTests {
         }
     }
 
-    /// The transaction of a page and its cursor does not fit: earlier pages are stored, and the next pull continues
-    /// after them.
-    @Test(arguments: [false, true])
+    @Test(
+        "A pull that filled the disk continues after the last stored page",
+        arguments: [false, true]
+    )
     func aPullContinuesAfterTheLastStoredPage(afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "12m") { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
@@ -144,9 +146,11 @@ struct FullDiskTests {
 
     enum Change: CaseIterable { case array, closure, closureThatContinues }
 
-    /// The client throws its own error whatever the closure does, and nothing is changed: SQLite may have ended the
-    /// transaction long before the closure ends.
-    @Test(arguments: Change.allCases)
+    /// SQLite may have ended the transaction long before the closure ends.
+    @Test(
+        "A transaction that does not fit on the disk throws an error and changes nothing",
+        arguments: Change.allCases
+    )
     func aTransactionThatDoesNotFitIsAClearError(_ change: Change) async throws {
         try await SmallDisk.with { folder in
             let path = folder + "/store.sqlite"
@@ -187,8 +191,11 @@ struct FullDiskTests {
         }
     }
 
-    /// A row of a megabyte on an almost full disk: it is not lost, and is sent when there is space.
-    @Test(arguments: [64 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20], [false, true])
+    @Test(
+        "A large row on an almost full disk is not lost and is sent when there is space",
+        arguments: [64 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20],
+        [false, true]
+    )
     func aLargeRowWaitsForSpace(left: Int, afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "16m") { folder in
             let (path, rest) = (folder + "/store.sqlite", folder + "/rest")
@@ -218,7 +225,11 @@ struct FullDiskTests {
     }
 
     /// A slice is not larger than the space on the disk, for changes of any size.
-    @Test(arguments: [2, 5], [false, true])
+    @Test(
+        "A push that failed on a full disk completes when space is freed",
+        arguments: [2, 5],
+        [false, true]
+    )
     func aPushUsesTheAvailableSpace(freed: Int, afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "\(3 + freed)m") { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
@@ -246,8 +257,11 @@ struct FullDiskTests {
 }
 
 struct UnknownDiskSpaceTests {
-    /// If the free space is unknown, slices are halved until they fit, down to one operation.
-    @Test(arguments: [3, 4])
+    /// The free space is unknown.
+    @Test(
+        "A slice that does not fit on the disk is halved, down to one operation",
+        arguments: [3, 4]
+    )
     func aSliceThatDoesNotFitIsHalved(failures: Int) async throws {
         let (server, store) = (try await makeServer(), TroubledStore())
         let device = try await Device(server.transport, store: store)

@@ -36,8 +36,10 @@ import TidelineTestSupport
         ("bytes", "7", .integer(7)), ("bytes", "\"?\"", "?"),
     ]
 
-    /// A later edit sends only the edited column.
-    @Test(arguments: [true, false])
+    @Test(
+        "An edit of one column does not send values of other types in other columns",
+        arguments: [true, false]
+    )
     func anEditOfOneColumnSendsThatColumn(inMemory: Bool) async throws {
         let store: any LocalStore =
             inMemory ? MemoryStore() : try SQLiteStore(path: ":memory:", inline: true)
@@ -80,7 +82,8 @@ import TidelineTestSupport
     }
 
     /// A model that gains a column, and one that changes a column's type.
-    @Test func aColumnThatAModelGainsIsFoundByFilters() async throws {
+    @Test("Filters find the values of a column that a model gains")
+    func aColumnThatAModelGainsIsFoundByFilters() async throws {
         try await withTemporaryFile { path in
             let first = try await Device(
                 transport,
@@ -130,7 +133,8 @@ import TidelineTestSupport
         var rank = 0
     }
 
-    @Test func aColumnThatAModelLostIsStillSent() async throws {
+    @Test("A pending insert still sends a column that the model has lost")
+    func aColumnThatAModelLostIsStillSent() async throws {
         try await withTemporaryFile { path in
             let first = try SQLiteStore(path: path)
             let full = try await Device(transport, store: first, tables: [After.self])
@@ -163,7 +167,8 @@ import TidelineTestSupport
     }
 
     /// An older or a newer model in between, with which rows are edited and pulled.
-    @Test func aColumnThatAModelLosesAndGainsAgainIsUnchanged() async throws {
+    @Test("A column that a model loses and gains again has the server's values")
+    func aColumnThatAModelLosesAndGainsAgainIsUnchanged() async throws {
         try await withTemporaryFile { path in
             let first = try SQLiteStore(path: path)
             let full = try await Device(transport, store: first, tables: [After.self])
@@ -227,7 +232,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aModelsColumnsMatchTheServersInAnyCase() async throws {
+    @Test("The columns of a model match the server's in any letter case")
+    func aModelsColumnsMatchTheServersInAnyCase() async throws {
         let server = try await makeServer()
         let plain = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
@@ -263,9 +269,10 @@ import TidelineTestSupport
         }
     }
 
-    /// A server may write the system columns in other letter case: the cursor is found nevertheless, and the last row
-    /// is recognized.
-    @Test(arguments: [("updatedAt", "version"), ("UpdatedAt", "Version"), ("UPDATEDAT", "VERSION")])
+    @Test(
+        "The cursor and the version are found in any letter case of the system columns",
+        arguments: [("updatedAt", "version"), ("UpdatedAt", "Version"), ("UPDATEDAT", "VERSION")]
+    )
     func aCursorIsFoundInAnyCase(updatedAt: String, version: String) async throws {
         let device = try await Device(transport, tables: [Plain.self])
         let row = serverRow("a", 5).replacing("\"updatedAt\"", with: "\"\(updatedAt)\"")
@@ -282,8 +289,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.ifMatch == "\"v5\"")
     }
 
-    /// A queue of an app version that wrote the table name in other letter case belongs to this table.
-    @Test func aQueueBelongsToItsTableInAnyCase() async throws {
+    @Test("Operations queued under another letter case of the table's name are pushed")
+    func aQueueBelongsToItsTableInAnyCase() async throws {
         try await withTemporaryFile { path in
             let old = try await Device(
                 transport,
@@ -307,8 +314,8 @@ import TidelineTestSupport
         }
     }
 
-    /// The cursors and the query membership belong to the table, whatever its letter case.
-    @Test func cursorsAndQueryMembershipBelongToTheirTableInAnyCase() async throws {
+    @Test("Cursors and query membership belong to their table in any letter case")
+    func cursorsAndQueryMembershipBelongToTheirTableInAnyCase() async throws {
         let server = try await makeServer()
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
@@ -331,7 +338,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func tablesThatDifferOnlyInCaseAreRejected() async throws {
+    @Test("Tables whose names differ only in letter case are rejected")
+    func tablesThatDifferOnlyInCaseAreRejected() async throws {
         await #expect(throws: SyncError.self) {
             try await Device(transport, tables: [Todo.self, Capital.self])
         }

@@ -5,16 +5,19 @@ import TidelineSQLite
 import TidelineTestSupport
 
 @Suite struct LockWaitTests {
-    @Test func aConnectionTriesAgainInShortStepsUntilItsLimit() {
+    @Test("A connection retries in short steps until its lock timeout")
+    func aConnectionTriesAgainInShortStepsUntilItsLimit() {
         let attempts = (0...10_000).prefix { LockWait.mayWait(after: $0, limit: 5000) }.count
         #expect(attempts == 1000)
     }
 
-    @Test func aConnectionWithoutALimitDoesNotWait() {
+    @Test("A connection without a lock timeout does not wait")
+    func aConnectionWithoutALimitDoesNotWait() {
         #expect(!LockWait.mayWait(after: 0, limit: 0))
     }
 
-    @Test func aLockThatIsHeldLongerThanTheLimitIsAnError() async throws {
+    @Test("A lock that is not released before the lock timeout is an error")
+    func aLockThatIsHeldLongerThanTheLimitIsAnError() async throws {
         try await withTemporaryFile { path in
             let first = try Database(path: path)
             let second = try Database(path: path, busyMilliseconds: 20)

@@ -17,7 +17,7 @@ import TidelineTestSupport
         return device
     }
 
-    @Test(arguments: [false, true])
+    @Test("A purge reads only the IDs of its rows", arguments: [false, true])
     func aPurgeLooksUpIDsOnly(force: Bool) async throws {
         let store = NotingStore()
         let device = try await device(store)
@@ -29,8 +29,8 @@ import TidelineTestSupport
         #expect(try await device.queue().isEmpty)
     }
 
-    /// A pending operation prevents a purge only if its row would be removed.
-    @Test func aPurgeOfOtherRowsKeepsPendingOperations() async throws {
+    @Test("A pending operation prevents a purge only if its row would be removed")
+    func aPurgeOfOtherRowsKeepsPendingOperations() async throws {
         let device = try await device(NotingStore())
         let todos = try device.todos()
         try await todos.update(id: "a") { $0.text = "mine" }
@@ -42,8 +42,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// A view reads its query, and nothing before it.
-    @Test func aLiveQueryReadsOnlyTheRowsThatItShows() async throws {
+    @Test("A live query reads its query once when it is created")
+    func aLiveQueryReadsOnlyTheRowsThatItShows() async throws {
         let store = NotingStore()
         let device = try await device(store)
         store.forget()
@@ -58,9 +58,9 @@ import TidelineTestSupport
         #expect(store.lookups.count == 21)
     }
 
-    /// The ids with pending operations are read before a page is stored; a page without such rows reads no operation of
-    /// the queue.
-    @Test func aPullLooksUpPendingIDsOnly() async throws {
+    /// A page without such rows reads no operation of the queue.
+    @Test("A pull reads the IDs of pending operations, not the operations")
+    func aPullLooksUpPendingIDsOnly() async throws {
         let store = NotingStore()
         let device = try await device(store)
         try await device.todos().update(id: "a") { $0.text = "mine" }

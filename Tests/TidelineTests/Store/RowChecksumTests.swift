@@ -60,7 +60,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func noRowOfTheStoreCountsAsChanged() async throws {
+    @Test("No row that the store wrote counts as changed")
+    func noRowOfTheStoreCountsAsChanged() async throws {
         try await withTemporaryFile { path in
             let store = try await store(path)
             try await store.write { try $0.put(Self.rows, in: "Odd") }
@@ -80,7 +81,8 @@ import TidelineTestSupport
     }
 
     /// Models that gain a column, change a column's type, or lose a column.
-    @Test func anotherModelChangesNoRow() async throws {
+    @Test("No row counts as changed after a change of the model")
+    func anotherModelChangesNoRow() async throws {
         try await withTemporaryFile { path in
             let first = try await store(path)
             try await first.write { try $0.put(Self.rows, in: "Odd") }
@@ -101,7 +103,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func eachChangeInTheFileIsDetected() async throws {
+    @Test("Each change of a value in the file is detected")
+    func eachChangeInTheFileIsDetected() async throws {
         let changes: [(String, [String])] = [
             ("text = 'x'", ["a", "b"]), ("text = 'T'", ["a", "b"]), ("text = NULL", ["a", "b"]),
             ("rank = rank + 1", ["a"]), ("rank = 0 WHERE id = 'b'", ["b"]),
@@ -132,8 +135,8 @@ import TidelineTestSupport
         }
     }
 
-    /// Rows of a file from before checksums existed.
-    @Test func aRowWithoutAChecksumIsUnknown() async throws {
+    @Test("A row from before checksums existed is unknown, not changed")
+    func aRowWithoutAChecksumIsUnknown() async throws {
         try await withTemporaryFile { path in
             let first = try await store(path)
             try await first.write { try $0.put([["id": "a", "text": "t"]], in: "Odd") }

@@ -9,7 +9,8 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct SQLiteFileTests {
-    @Test func aNewerFileIsRejectedAndNotChanged() async throws {
+    @Test("A file of a newer storage format is rejected and not changed")
+    func aNewerFileIsRejectedAndNotChanged() async throws {
         try await withTemporaryFile { path in
             try Self.makeFile(
                 path,
@@ -23,7 +24,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aFileThatIsNotADatabaseIsRejectedAndNotChanged() async throws {
+    @Test("A file that is not a database is rejected and not changed")
+    func aFileThatIsNotADatabaseIsRejectedAndNotChanged() async throws {
         try await withTemporaryFile { path in
             let text = Data(String(repeating: "This is a letter. ", count: 100).utf8)
             try text.write(to: URL(filePath: path))
@@ -34,7 +36,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anEmptyFileIsANewStore() async throws {
+    @Test("An empty file is opened as a new store") func anEmptyFileIsANewStore() async throws {
         try await withTemporaryFile { path in
             try Data().write(to: URL(filePath: path))
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
@@ -42,8 +44,9 @@ import TidelineTestSupport
         }
     }
 
-    /// Programs that open a file for the first time at the same time: SQLite itself does not wait in this case.
-    @Test func aFileThatAnotherProgramIsCreatingIsWaitedFor() async throws {
+    /// SQLite itself does not wait in this case.
+    @Test("Opening a file waits for another program that is creating it")
+    func aFileThatAnotherProgramIsCreatingIsWaitedFor() async throws {
         try await withTemporaryFile { path in
             try Data().write(to: URL(filePath: path))
             let other = try Database(path: path, mode: .existing)
@@ -59,13 +62,16 @@ import TidelineTestSupport
     }
 
     /// Databases of other programs, with or without an application id.
-    @Test(arguments: [
-        "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)",
-        "CREATE TABLE customers (id); PRAGMA user_version = 999",
-        "CREATE TABLE customers (id); PRAGMA user_version = 1",
-        "PRAGMA application_id = 7; PRAGMA user_version = 1",
-        #"CREATE TABLE "TodoItem" ("id" TEXT PRIMARY KEY, "text" TEXT)"#,
-    ])
+    @Test(
+        "A file of another program is rejected and not changed",
+        arguments: [
+            "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)",
+            "CREATE TABLE customers (id); PRAGMA user_version = 999",
+            "CREATE TABLE customers (id); PRAGMA user_version = 1",
+            "PRAGMA application_id = 7; PRAGMA user_version = 1",
+            #"CREATE TABLE "TodoItem" ("id" TEXT PRIMARY KEY, "text" TEXT)"#,
+        ]
+    )
     func aFileOfAnotherProgramIsRejectedAndNotChanged(sql: String) async throws {
         try await withTemporaryFile { path in
             try Self.makeFile(path, sql)
@@ -82,7 +88,8 @@ import TidelineTestSupport
     }
 
     /// The server's file is in WAL mode: no file is created next to it either.
-    @Test func theErrorNamesTheDatabaseOfAServer() async throws {
+    @Test("Opening the database of a Tideline server throws an error that names the server")
+    func theErrorNamesTheDatabaseOfAServer() async throws {
         try await withTemporaryFile { path in
             let path = path.replacing("store.sqlite", with: "a store #1?.sqlite")
             try Database(path: path).execute("CREATE TABLE tideline_tables (name TEXT)")
@@ -97,7 +104,8 @@ import TidelineTestSupport
     }
 
     /// Stores of the original SDK have the queue's tables and no application id.
-    @Test func aStoreWithoutAnApplicationIDIsOpened() async throws {
+    @Test("A store of the original SDK without an application ID is opened")
+    func aStoreWithoutAnApplicationIDIsOpened() async throws {
         try await withTemporaryFile { path in
             try Self.makeFile(
                 path,
@@ -111,13 +119,15 @@ import TidelineTestSupport
         }
     }
 
-    /// Paths that cannot be a store: each has its own message, without SQLite's words.
-    @Test(arguments: [
-        ("", "path of the store is empty"), ("/tmp", "A folder is at /tmp"),
-        ("/nowhere/at/all/todo.sqlite", "There is no folder '/nowhere/at/all/'"),
-        ("nowhere/todo.sqlite", "There is no folder 'nowhere/'"),
-        ("/proc/todo.sqlite", "cannot be opened or made"),
-    ])
+    @Test(
+        "Each kind of invalid path has its own message without SQLite's words",
+        arguments: [
+            ("", "path of the store is empty"), ("/tmp", "A folder is at /tmp"),
+            ("/nowhere/at/all/todo.sqlite", "There is no folder '/nowhere/at/all/'"),
+            ("nowhere/todo.sqlite", "There is no folder 'nowhere/'"),
+            ("/proc/todo.sqlite", "cannot be opened or made"),
+        ]
+    )
     func invalidPathsAreClearErrors(path: String, words: String) {
         let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
         #expect(error?.code == .storeFailure)
@@ -125,7 +135,8 @@ import TidelineTestSupport
         #expect(error?.message.contains("SQL") == false)
     }
 
-    @Test func aLockedFileIsAClearError() async throws {
+    @Test("Opening a file that another program has locked throws an error that says so")
+    func aLockedFileIsAClearError() async throws {
         try await withTemporaryFile { path in
             _ = try SQLiteStore(path: path)
             let other = try Database(path: path)
@@ -138,7 +149,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test(arguments: [(0o400, 0o700), (0o600, 0o500), (0o400, 0o500)])
+    @Test(
+        "A read-only file or folder is an error that names the path",
+        arguments: [(0o400, 0o700), (0o600, 0o500), (0o400, 0o500)]
+    )
     func aReadOnlyFileIsAClearError(file: Int, folder: Int) async throws {
         try await withTemporaryFile { path in
             try await SQLiteStore(path: path).close()
@@ -164,7 +178,10 @@ import TidelineTestSupport
     }
 
     /// Like a store on a disk that was mounted read-only after an error.
-    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+    @Test(
+        "A read-only disk is an error that names the path",
+        .enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights")
+    )
     func aReadOnlyDiskIsAClearError() async throws {
         try await SmallDisk.with { folder in
             let path = folder + "/store.sqlite"
@@ -180,7 +197,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func theTablesOfTheOriginalSDKExist() async throws {
+    @Test("A store has the tables and columns of the original SDK")
+    func theTablesOfTheOriginalSDKExist() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             try await device.todos().insert(Todo(id: "a", text: "milk", rank: 3))
@@ -203,7 +221,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aWriteIsSyncedToTheDisk() async throws {
+    @Test("A store uses a write-ahead log and syncs each write to the disk")
+    func aWriteIsSyncedToTheDisk() async throws {
         try await withTemporaryFile { path in
             _ = try SQLiteStore(path: path)
             // The file header states that there is a write-ahead log: 2 for writing, 2 for reading.
@@ -217,14 +236,16 @@ import TidelineTestSupport
 
     /// Without a write-ahead log readers would see incomplete transactions, so a database that cannot have one, such as
     /// SQLite's own temporary files, is rejected.
-    @Test func aFileWithoutAWriteAheadLogIsRejected() {
+    @Test("A database that cannot have a write-ahead log is rejected")
+    func aFileWithoutAWriteAheadLogIsRejected() {
         let error = #expect(throws: SQLiteError.self) { _ = try Database(path: "") }
         #expect(error.map { "\($0)" }?.contains("write-ahead log") == true)
     }
 
     /// Guarantee 8, as far as one process can show it: a second connection sees the state before or after a
     /// transaction, with queue and row together.
-    @Test func rowAndOperationAreOneTransaction() async throws {
+    @Test("A row and its operation are stored in one transaction")
+    func rowAndOperationAreOneTransaction() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             let database = try Database(path: path, mode: .readOnly)
@@ -248,7 +269,10 @@ import TidelineTestSupport
 }
 
 @Suite struct StoreCloseTests {
-    @Test(arguments: [true, false])
+    @Test(
+        "A closed store has no open files and reports that it is closed",
+        arguments: [true, false]
+    )
     func aClosedStoreHoldsNoFileAndReportsIt(inline: Bool) async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path, inline: inline)

@@ -32,7 +32,8 @@ import TidelineTestSupport
         try await Device(server.transport, store: SQLiteStore(path: path), tables: [Plain.self])
     }
 
-    @Test func aModelWithFewerColumnsRemovesNone() async throws {
+    @Test("A model with fewer columns removes none from a shared file")
+    func aModelWithFewerColumnsRemovesNone() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let app = try await full(server, path)
@@ -70,7 +71,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func moreColumnsLoseNothingByAModelWithFewer() async throws {
+    @Test("A model with more columns loses no values to a model with fewer columns")
+    func moreColumnsLoseNothingByAModelWithFewer() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let remote = try await Device(server.transport).client.table(Plain.self)
@@ -99,8 +101,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A model that lost a column and has it again finds it by filters, with the values pulled in between.
-    @Test func aColumnThatIsAddedAgainHasItsValues() async throws {
+    @Test("A column that is added again has the values that were pulled in between")
+    func aColumnThatIsAddedAgainHasItsValues() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let first = try await full(server, path)
@@ -122,7 +124,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anotherTypeIsAClearErrorForAStoreWithTheFormerOne() async throws {
+    @Test("A store with the former type of a column throws an error that names the column")
+    func anotherTypeIsAClearErrorForAStoreWithTheFormerOne() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let app = try await full(server, path)
@@ -149,8 +152,11 @@ import TidelineTestSupport
         }
     }
 
-    /// Another program removed the column: its name is never read as text.
-    @Test(.enabled(if: Database.movesColumns)) func aRemovedColumnIsAClearError() async throws {
+    @Test(
+        "A column that another program removed is an error and is not read as text",
+        .enabled(if: Database.movesColumns)
+    )
+    func aRemovedColumnIsAClearError() async throws {
         try await withTemporaryFile { path in
             let app = try await full(try await makeServer(), path)
             let items = try app.client.syncTable(Plain.self)
@@ -163,7 +169,11 @@ import TidelineTestSupport
     }
 
     /// SQLite reads a quoted name of an unknown column as text, unless this is switched off.
-    @Test(.enabled(if: Database.movesColumns)) func aQuotedNameIsNotAText() throws {
+    @Test(
+        "A quoted name of an unknown column is an error and not text",
+        .enabled(if: Database.movesColumns)
+    )
+    func aQuotedNameIsNotAText() throws {
         let database = try Database(path: ":memory:")
         try database.execute(#"CREATE TABLE "t" ("a" TEXT)"#)
         #expect(throws: SQLiteError.self) { try database.integer(#"SELECT "b" FROM "t""#) }

@@ -15,7 +15,7 @@ import TidelineTestSupport
         return store
     }
 
-    @Test func anIntactFileIsSound() async throws {
+    @Test("A check of an intact file reports no problems") func anIntactFileIsSound() async throws {
         try await withTemporaryFile { path in
             let report = try await store(path).check()
             #expect(report == StoreReport())
@@ -25,7 +25,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func changesOfAnotherProgramAreReported() async throws {
+    @Test("A check reports changes by another program without their values")
+    func changesOfAnotherProgramAreReported() async throws {
         try await withTemporaryFile { path in
             let store = try await store(path)
             do {
@@ -83,7 +84,8 @@ import TidelineTestSupport
         #expect(message.contains("Put a copy of it back, or give another path and pull anew"))
     }
 
-    @Test(arguments: Damage.allCases) func damagedPagesAreReported(_ damage: Damage) async throws {
+    @Test("A check reports damaged pages", arguments: Damage.allCases)
+    func damagedPagesAreReported(_ damage: Damage) async throws {
         try await withTemporaryFile { path in
             try await store(path).close()
             try self.damage(path, damage)
@@ -99,9 +101,11 @@ import TidelineTestSupport
         }
     }
 
-    /// A read returns the row as it was stored, or reports the damage.
-    @Test(arguments: Damage.allCases) func damagedRowsAreNotReturned(_ damage: Damage) async throws
-    {
+    @Test(
+        "A read of a damaged file returns rows as they were stored or reports the damage",
+        arguments: Damage.allCases
+    )
+    func damagedRowsAreNotReturned(_ damage: Damage) async throws {
         try await withTemporaryFile { path in
             try await store(path).close()
             try self.damage(path, damage)

@@ -56,7 +56,8 @@ import TidelineTestSupport
         return try await Device(ScriptedTransport(), store: store, tables: [table]).context
     }
 
-    @Test func indexesFollowTheModel() async throws {
+    @Test("The indexes of a table follow its model, and the app's own index stays")
+    func indexesFollowTheModel() async throws {
         try await withTemporaryFile { path in
             _ = try await open(path, Plain.self)
             #expect(try indexes(path) == [])
@@ -77,7 +78,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anIndexOfAnUnknownColumnIsRejected() async throws {
+    @Test("An index of an unknown column is rejected")
+    func anIndexOfAnUnknownColumnIsRejected() async throws {
         let error = await #expect(throws: SyncError.self) { try await open(":memory:", Wrong.self) }
         #expect(error?.message.contains("Wrong") == true)
     }

@@ -88,7 +88,8 @@ import TidelineTestSupport
         }
     }
 
-    @MainActor @Test func noWorkRunsOnTheMainActor() async throws {
+    @MainActor @Test("Calls from the main actor do no work on the main actor")
+    func noWorkRunsOnTheMainActor() async throws {
         let server = try await makeServer(pageSize: 2)
         let client = SyncClient(
             endpoint: Device.endpoint,

@@ -26,7 +26,7 @@ import TidelineTestSupport
         return await #expect(throws: SyncError.self) { try await task.value }
     }
 
-    @Test(arguments: [false, true])
+    @Test("A list is not changed in a cancelled task", arguments: [false, true])
     func aListIsNotStoredInACancelledTask(file: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await device(file, path)
@@ -48,8 +48,10 @@ import TidelineTestSupport
         }
     }
 
-    /// The rows that were stored before are rolled back, and no later row is started.
-    @Test(arguments: [false, true])
+    @Test(
+        "A cancelled transaction ends between two rows and is rolled back",
+        arguments: [false, true]
+    )
     func aTransactionEndsBetweenTwoRows(file: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await device(file, path)
@@ -80,22 +82,24 @@ import TidelineTestSupport
         }
     }
 
-    /// The closure's error is passed on unchanged, also this one.
-    @Test func anErrorOfTheClosureIsPassedOn() async throws {
+    @Test("A CancellationError of the closure is rethrown unchanged")
+    func anErrorOfTheClosureIsPassedOn() async throws {
         let device = try await device(false, "")
         await #expect(throws: CancellationError.self) {
             try await device.context.transaction { _ in throw CancellationError() }
         }
     }
 
-    @Test func aCancelledSyncHasAnErrorOfTheSDK() async throws {
+    @Test("A cancelled sync throws a SyncError")
+    func aCancelledSyncHasAnErrorOfTheSDK() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         let error = await cancelled { try await device.client.syncOnce(deadline: .seconds(20)) }
         #expect(error?.code == .cancelled)
     }
 
-    @Test func verifyPurgeAndCheckReportTheirProgress() async throws {
+    @Test("Verify, purge and check report their progress as events")
+    func verifyPurgeAndCheckReportTheirProgress() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let store = try SQLiteStore(path: path)

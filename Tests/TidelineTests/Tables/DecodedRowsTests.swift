@@ -9,7 +9,8 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite(.timeLimit(.minutes(10))) struct DecodedRowsTests {
-    @Test func onlyRowsThatHaveChangedAreDecodedAgain() async throws {
+    @Test("Only rows that have changed are decoded again")
+    func onlyRowsThatHaveChangedAreDecodedAgain() async throws {
         let device = try await Device(ScriptedTransport(), tables: [Counted.self])
         let items = try device.client.syncTable(Counted.self)
         try await items.insert((0..<100).map { Counted(id: "\($0 + 100)", text: "one") })
@@ -23,9 +24,12 @@ import TidelineTestSupport
         #expect(Counted.decoded.withLock { $0 } - before < 10)
     }
 
-    /// Rows are added, changed, moved and removed, and some do not decode: the values equal those of a complete read,
-    /// and are published if they differ from the previous ones.
-    @Test(arguments: 0..<200) func aRunReturnsTheValuesOfACompleteRead(seed: Int) throws {
+    /// Rows are added, changed, moved and removed, and some do not decode.
+    @Test(
+        "Observed values equal those of a complete read and are published if they differ",
+        arguments: 0..<200
+    )
+    func aRunReturnsTheValuesOfACompleteRead(seed: Int) throws {
         var random = SeededGenerator(seed: UInt64(seed))
         var observed = DecodedRows<Row>()
         var (rows, last): ([Row], [Row]?) = ([], nil)

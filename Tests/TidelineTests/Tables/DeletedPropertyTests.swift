@@ -39,7 +39,7 @@ private struct Marked: SyncRecord, Hashable {
         )
     }
 
-    @Test(arguments: StoreKind.allCases)
+    @Test("Filters read the deleted property as false", arguments: StoreKind.allCases)
     func filtersReadDeletedAsFalse(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let (_, marked, rows) = try await device(kind, path)
@@ -62,7 +62,7 @@ private struct Marked: SyncRecord, Hashable {
         }
     }
 
-    @Test(arguments: StoreKind.allCases)
+    @Test("Orders and selections accept the deleted property", arguments: StoreKind.allCases)
     func ordersAndSelectionsAcceptDeleted(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let (_, marked, _) = try await device(kind, path)
@@ -75,7 +75,10 @@ private struct Marked: SyncRecord, Hashable {
         }
     }
 
-    @Test(arguments: StoreKind.allCases)
+    @Test(
+        "Observers, transactions and purges accept the deleted property",
+        arguments: StoreKind.allCases
+    )
     func observersTransactionsAndPurgesAcceptDeleted(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let (device, marked, rows) = try await device(kind, path)
@@ -98,7 +101,7 @@ private struct Marked: SyncRecord, Hashable {
     }
 
     /// A query without an id removes the local matches of its filter that the server does not return.
-    @Test(arguments: StoreKind.allCases)
+    @Test("Pulls accept the deleted property", arguments: StoreKind.allCases)
     func pullsAcceptDeleted(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()

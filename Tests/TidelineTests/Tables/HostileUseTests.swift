@@ -13,8 +13,8 @@ import TidelineTestSupport
 
     // MARK: - Endpoints
 
-    /// The endpoint is checked when a request is to be sent, and not before.
-    @Test func localWorkNeedsNoEndpoint() async throws {
+    @Test("The endpoint is checked only when a request is to be sent")
+    func localWorkNeedsNoEndpoint() async throws {
         let url = try #require(URL(string: "http://example.com"))
         let device = try await Device(transport, endpoint: url)
         #expect(try await device.context.push().completed == 0)
@@ -31,7 +31,10 @@ import TidelineTestSupport
     }
 
     /// Requests append their paths to the endpoint: a query there would be lost, or would break the path.
-    @Test(arguments: ["https://example.com/x?key=secret", "https://example.com/#top"])
+    @Test(
+        "An endpoint with a query or a fragment is rejected",
+        arguments: ["https://example.com/x?key=secret", "https://example.com/#top"]
+    )
     func anEndpointWithAQueryIsRejected(_ text: String) async throws {
         let device = try await Device(transport, endpoint: try #require(URL(string: text)))
         try await device.todos().insert(Todo(id: "a"))
@@ -55,7 +58,8 @@ import TidelineTestSupport
         return device
     }
 
-    @Test func aReadNamesTheRowOrLeavesItOut() async throws {
+    @Test("A read names the row that does not decode, or skips it")
+    func aReadNamesTheRowOrLeavesItOut() async throws {
         let device = try await deviceWithADecodingFailure()
         let error = await #expect(throws: SyncError.self) { try await device.todos().read() }
         #expect(error?.code == .rowDoesNotFit)
@@ -68,7 +72,8 @@ import TidelineTestSupport
         #expect(try await device.todos().read().map(\.id) == ["a", "c"])
     }
 
-    @Test func observersHaveTheSameChoice() async throws {
+    @Test("Observers throw an error for a row that does not decode, or skip it")
+    func observersHaveTheSameChoice() async throws {
         let device = try await deviceWithADecodingFailure()
         let todos = try device.todos()
         var strict = todos.observe(onDecodingFailure: .throw).makeAsyncIterator()
@@ -85,7 +90,7 @@ import TidelineTestSupport
 
     // MARK: - Windows
 
-    @Test(arguments: [(-1, 0), (Int.min, 0), (3, -1)])
+    @Test("A negative limit or offset is rejected", arguments: [(-1, 0), (Int.min, 0), (3, -1)])
     func aNegativeWindowIsRejected(limit: Int, offset: Int) async throws {
         let device = try await deviceWithADecodingFailure()
         let todos = try device.todos()
@@ -109,8 +114,8 @@ import TidelineTestSupport
 
     // MARK: - Cancelled tasks
 
-    /// While one push is waiting, callers that wait for their turn can be cancelled.
-    @Test func aCallerThatWaitsForATurnEndsWhenCancelled() async throws {
+    @Test("A caller that waits for its turn ends when it is cancelled")
+    func aCallerThatWaitsForATurnEndsWhenCancelled() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         let (gate, opener) = AsyncStream<Void>.makeStream()
@@ -138,7 +143,8 @@ import TidelineTestSupport
         #expect(try await device.context.push().completed == 0)
     }
 
-    @Test func aCancelledPullReportsTheCancellation() async throws {
+    @Test("A cancelled pull reports the cancellation")
+    func aCancelledPullReportsTheCancellation() async throws {
         let device = try await Device(transport)
         transport.add(
             .run { _ in
@@ -153,6 +159,7 @@ import TidelineTestSupport
     // MARK: - Invalid tables and seeds
 
     @Test(
+        "An invalid column is rejected with the reason",
         arguments: [
             (
                 [ColumnDefinition("a", .string), ColumnDefinition("A", .integer)],
@@ -174,7 +181,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func rulesForUnknownColumnsAreRejected() async throws {
+    @Test("A merge rule for a column that no table has is rejected")
+    func rulesForUnknownColumnsAreRejected() async throws {
         await #expect {
             _ = try await Device(transport, conflicts: .merge(["text": .append, "nope": .max]))
         } throws: { error in
@@ -183,7 +191,8 @@ import TidelineTestSupport
         _ = try await Device(transport, conflicts: .merge(["body": .append]))
     }
 
-    @Test func invalidSeedsAreRejected() async throws {
+    @Test("Invalid records in the seed of a preview are rejected")
+    func invalidSeedsAreRejected() async throws {
         for seed in [
             [Todo(id: "a"), Todo(id: "a")], [Todo(id: "a/b")], [Todo(id: "a", text: "a\u{0}b")],
         ] {
@@ -191,8 +200,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A list for a column that may be null, with more values than can be compared one by one.
-    @Test func listsMayBeLong() async throws {
+    @Test("A filter accepts a long list, also for a nullable column")
+    func listsMayBeLong() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert([Todo(id: "a", rank: 1), Todo(id: "b", rank: 2), Todo(id: "c")])
@@ -201,7 +210,8 @@ import TidelineTestSupport
         #expect(try await todos.read(where: { ids.contains($0.id) }).map(\.id) == ["c"])
     }
 
-    @Test func messagesNameTheFault() async throws {
+    @Test("Error messages name a record without an ID and a date that is not finite")
+    func messagesNameTheFault() async throws {
         let device = try await Device(transport)
         await #expect {
             _ = try await device.todos().insert(Todo(text: "a\u{0}b"))
@@ -218,8 +228,11 @@ import TidelineTestSupport
 
     // MARK: - Invalid limits
 
-    /// Each limit with each unusual value: nothing traps, and nothing hangs.
-    @Test(.slow, arguments: [-1, 0, 1, Int.max - 1, .max])
+    @Test(
+        "Unusual limits of rows and counts neither trap nor hang",
+        .slow,
+        arguments: [-1, 0, 1, Int.max - 1, .max]
+    )
     func unusualLimitsDoNotTrap(value: Int) async throws {
         for limit in SyncLimits.rowLimits + SyncLimits.countLimits {
             var limits = SyncLimits()
@@ -233,6 +246,7 @@ import TidelineTestSupport
     }
 
     @Test(
+        "Unusual limits of time neither trap nor hang",
         .slow,
         arguments: [Duration.seconds(Int64.min), .seconds(-1), .zero, .seconds(Int64.max)]
     )
@@ -285,8 +299,8 @@ import TidelineTestSupport
 
     // MARK: - The server's row
 
-    /// The row that dropping a rejected operation would leave, before it is dropped.
-    @Test func anErrorDescribesTheServersRow() async throws {
+    @Test("An error describes the server's row that dropping its operation would leave")
+    func anErrorDescribesTheServersRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("b", 1), localRow("c", 1)])
         try await device.todos().insert(Todo(id: "a", text: "only copy"))

@@ -15,7 +15,7 @@ import TidelineTestSupport
         return try await Device(transport, store: try SQLiteStore(path: ":memory:"))
     }
 
-    @Test(arguments: [false, true])
+    @Test("A list of records is stored and queued in order", arguments: [false, true])
     func allAreStoredAndQueuedInOrder(file: Bool) async throws {
         let device = try await device(file)
         let given = (0..<1200).map { Todo(id: $0 % 3 == 0 ? "" : "id \($0)", text: "\($0)") }
@@ -29,8 +29,7 @@ import TidelineTestSupport
         #expect(try await device.todos().insert([]) == [])
     }
 
-    /// The system columns of a record are not part of a new row.
-    @Test(arguments: [false, true])
+    @Test("An inserted record does not store its system columns", arguments: [false, true])
     func systemColumnsAreLeftOut(file: Bool) async throws {
         let device = try await device(file)
         let stored = try await device.todos().insert([
@@ -40,9 +39,12 @@ import TidelineTestSupport
         #expect(stored[0].updatedAt == nil)
     }
 
-    @Test(arguments: [
-        ["new", "here", "other"], ["new", "other", "new"], ["new", "other", "a/b"],
-    ])
+    @Test(
+        "A record that cannot be stored prevents all inserts of its list",
+        arguments: [
+            ["new", "here", "other"], ["new", "other", "new"], ["new", "other", "a/b"],
+        ]
+    )
     func aRecordThatCannotBeStoredPreventsAllInserts(ids: [String]) async throws {
         for file in [false, true] {
             let device = try await device(file)
@@ -56,8 +58,7 @@ import TidelineTestSupport
         }
     }
 
-    /// A deleted row that is inserted again is a replacement, as with a single insert.
-    @Test(arguments: [false, true])
+    @Test("A list that inserts a deleted row again replaces it", arguments: [false, true])
     func aDeleteInTheQueueBecomesAReplacement(file: Bool) async throws {
         let device = try await device(file)
         try await device.seed([localRow("a", 1, text: "server", rank: 1)])
@@ -67,8 +68,9 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "a")?.text == "back")
     }
 
-    /// A row of a list has no version yet; an older copy of it must not overwrite later values.
-    @Test func aListWithOneNewRowIsRemembered() async throws {
+    /// A row of a list has no version yet.
+    @Test("An older copy of a row that a list inserted does not overwrite later values")
+    func aListWithOneNewRowIsRemembered() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "a", rank: 1)])
         try await device.todos().insert([Todo(id: "b", text: "mine", rank: 1)])

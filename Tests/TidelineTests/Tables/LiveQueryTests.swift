@@ -21,7 +21,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func itShowsTheRecordsAndEachChange() async throws {
+    @Test("A live query shows its records and each change")
+    func itShowsTheRecordsAndEachChange() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "b"), Todo(id: "a", rank: 1)])
         let todos = try client.syncTable(Todo.self)
         let live = LiveQuery(todos, where: { !$0.complete }, sortedBy: [.ascending(\.id)])
@@ -42,7 +43,8 @@ import TidelineTestSupport
         await until { live.items.count == 2 }
     }
 
-    @Test func anErrorIsShownAndTheNextQueryRuns() async throws {
+    @Test("A live query shows an error and then runs the next query")
+    func anErrorIsShownAndTheNextQueryRuns() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])
         let live = LiveQuery(try client.syncTable(Todo.self))
         await until { live.items.count == 1 }
@@ -56,8 +58,7 @@ import TidelineTestSupport
         await until { live.error == nil }
     }
 
-    /// Nothing retains it, not even its task, and the task ends with it.
-    @Test func itEndsWithItsOwner() async throws {
+    @Test("A live query is released with its owner") func itEndsWithItsOwner() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])
         var live: LiveQuery<Todo>? = LiveQuery(try client.syncTable(Todo.self))
         await until { live?.items.count == 1 }
@@ -84,7 +85,8 @@ import TidelineTestSupport
         enum CodingKeys: CodingKey { case id, text }
     }
 
-    @Test func nothingIsDecodedOnTheMainActor() async throws {
+    @Test("A live query decodes nothing on the main actor")
+    func nothingIsDecodedOnTheMainActor() async throws {
         let client = try await SyncClient.preview(seed: [Watched(id: "a", text: "one")])
         let table = try client.syncTable(Watched.self)
         let live = LiveQuery(table)
@@ -95,7 +97,8 @@ import TidelineTestSupport
         #expect(live.items.first?.text == "two")
     }
 
-    @Test func aPreviewIsEmptyAndHasNoNetwork() async throws {
+    @Test("A preview has only its seed and no network")
+    func aPreviewIsEmptyAndHasNoNetwork() async throws {
         let first = try await SyncClient.preview(
             seed: [Todo(id: "", text: "one")],
             tables: [Note.self]
@@ -114,7 +117,8 @@ import TidelineTestSupport
         #expect(try await second.syncTable(Todo.self).count() == 0)
     }
 
-    @Test func theStatusFollowsTheQueue() async throws {
+    @Test("The live status follows the queue and its errors")
+    func theStatusFollowsTheQueue() async throws {
         let transport = ScriptedTransport([.json(400, #"{"error":"no"}"#)])
         let device = try await Device(transport)
         let status = try LiveStatus(device.client)

@@ -93,7 +93,7 @@ import TidelineTestSupport
 
     private static func list() -> [Todo] { (0..<many).map { Todo(id: "t\($0)", text: "old") } }
 
-    @Test(arguments: [false, true])
+    @Test("A list is changed completely or not at all", arguments: [false, true])
     func listsAreChangedCompletelyOrNotAtAll(hasIDs: Bool) async throws {
         try await withTemporaryFile { path in
             let client = try await client(ScriptedTransport(), SQLiteStore(path: path))
@@ -135,7 +135,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aPurgeIsCompleteOrHasNoEffect() async throws {
+    @Test("A purge is complete or has no effect")
+    func aPurgeIsCompleteOrHasNoEffect() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
             let client = try await client(ScriptedTransport(), store)
@@ -165,7 +166,8 @@ import TidelineTestSupport
     }
 
     /// Rows that are also in another account's queries are checked and stay.
-    @Test func aPurgeOfAnAccountIsCompleteOrHasNoEffect() async throws {
+    @Test("A purge of an account is complete or has no effect")
+    func aPurgeOfAnAccountIsCompleteOrHasNoEffect() async throws {
         try await withTemporaryFile { path in
             let (transport, signIn) = (ScriptedTransport(), SignIn("anna"))
             let client = SyncClient(
@@ -199,7 +201,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func missingRowsAreNotReportedAsChanged() async throws {
+    @Test("Deletes of missing rows are not reported as changes")
+    func missingRowsAreNotReportedAsChanged() async throws {
         let client = try await client(ScriptedTransport(), MemoryStore())
         let todos = try client.syncTable(Todo.self)
         let ids = (0..<Self.many).map { "none\($0)" }
@@ -209,7 +212,8 @@ import TidelineTestSupport
         )
     }
 
-    @Test func aCancelledVerificationIsRestarted() async throws {
+    @Test("A cancelled verification can be restarted")
+    func aCancelledVerificationIsRestarted() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let client = try await client(server.transport, SQLiteStore(path: path))
@@ -233,8 +237,9 @@ import TidelineTestSupport
         }
     }
 
-    /// Rows are moved to other columns completely or not at all; the former model can still read them.
-    @Test func theColumnsOfAnotherModelAreAddedCompletelyOrNotAtAll() async throws {
+    /// The former model can still read the rows.
+    @Test("The columns of another model are added completely or not at all")
+    func theColumnsOfAnotherModelAreAddedCompletelyOrNotAtAll() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
             let former = try await client(ScriptedTransport(), store, [Whole.self])
@@ -271,7 +276,8 @@ import TidelineTestSupport
     }
 
     /// The former model can still read and write in a file whose search index was not completed.
-    @Test func aSearchIndexIsBuiltCompletelyOrNotAtAll() async throws {
+    @Test("A search index is built completely or not at all")
+    func aSearchIndexIsBuiltCompletelyOrNotAtAll() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
             let former = try await client(ScriptedTransport(), store)

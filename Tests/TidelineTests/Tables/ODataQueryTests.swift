@@ -7,7 +7,8 @@ import TidelineCore
 import TidelineTestSupport
 
 @Suite struct ODataQueryTests {
-    @Test func theContractsExampleIsParsed() throws {
+    @Test("The example of the contract is parsed as an OData query")
+    func theContractsExampleIsParsed() throws {
         let query = try Query<Todo>(odata: "$filter=complete eq false&$orderby=text")
         let other = try Query<Todo>(where: { $0.complete == false })
         #expect(query.filter == other.filter)
@@ -15,7 +16,7 @@ import TidelineTestSupport
         #expect(query.limit == nil)
     }
 
-    @Test func eachOptionIsParsed() throws {
+    @Test("Each OData query option is parsed") func eachOptionIsParsed() throws {
         let query = try Query<Todo>(
             odata: "?$filter=rank gt 1&$orderby=rank desc,text&$top=5&$skip=2&$select=id,text"
                 + "&$count=true&__includeDeleted=true&owner=me"
@@ -45,14 +46,14 @@ import TidelineTestSupport
         ("&&$filter=text eq ''&", ""),
     ]
 
-    @Test(arguments: literals)
+    @Test("Percent-encoded and quoted text in an OData filter is decoded", arguments: literals)
     func encodingsAreDecoded(text: String, expected: String) throws {
         let query = try Query<Todo>(odata: text)
         #expect(query.filter == (try Query<Todo>(where: { $0.text == expected })).filter)
     }
 
-    /// `now()` is the device's current time for local rows, and the server's for a request.
-    @Test func nowIsTheTimeOfTheRead() async throws {
+    @Test("In a query now() is the device's time for local rows and the server's in a request")
+    func nowIsTheTimeOfTheRead() async throws {
         let device = try await Device(ScriptedTransport())
         let todos = try device.todos()
         try await todos.insert(Todo(id: "a"))
@@ -65,7 +66,7 @@ import TidelineTestSupport
         #expect(written.contains("year%28now%28%29%29"))
     }
 
-    @Test func anEmptyTextMatchesAllRows() throws {
+    @Test("OData text without a filter matches all rows") func anEmptyTextMatchesAllRows() throws {
         for text in ["", "?", "$select=*"] {
             let query = try Query<Row>(odata: text)
             #expect(query.filter == nil)
@@ -94,7 +95,7 @@ import TidelineTestSupport
         ("$filter=", "$filter", 0),
     ]
 
-    @Test(arguments: faultCases)
+    @Test("An OData error names the option and the position", arguments: faultCases)
     func errorsNameTheOptionAndThePosition(text: String, option: String, position: Int) {
         let error = #expect(throws: SyncError.self) { try Query<Todo>(odata: text) }
         #expect(error?.code == .unsupportedQuery)

@@ -20,7 +20,8 @@ import TidelineTestSupport
         ])
     }
 
-    @Test func onlyRelevantChangesRunTheQuery() throws {
+    @Test("Only relevant changes run an observed query again")
+    func onlyRelevantChangesRunTheQuery() throws {
         let shown: Set = [ItemKey("a")]
         let few = try query("$filter=rank lt 5")
         let put = change([("b", Self.high)])
@@ -39,7 +40,8 @@ import TidelineTestSupport
         #expect(!change([]).reaches(few, of: "T", shown: shown))
     }
 
-    @Test func changesAreJoined() throws {
+    @Test("Joined changes cover each other's rows, and too many cover the whole table")
+    func changesAreJoined() throws {
         let all = try query("")
         var first = change([("a", Self.low)])
         let second = change([("b", Self.high)])
@@ -60,8 +62,10 @@ import TidelineTestSupport
         let items = Mutex<[Int: [Todo]]>([:])
     }
 
-    /// After random changes each observer shows the result of its query.
-    @Test(arguments: [1, 2, 3] as [UInt64])
+    @Test(
+        "After random changes each observer shows the result of its query",
+        arguments: [1, 2, 3] as [UInt64]
+    )
     func eachObserverEndsWithTheResultOfItsQuery(seed: UInt64) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))

@@ -10,7 +10,7 @@ import TidelineTestSupport
 @Suite(.timeLimit(.minutes(10))) struct ObserveTests {
     private let transport = ScriptedTransport()
 
-    @Test(arguments: StoreKind.allCases)
+    @Test("An observer gets the current result and then each change", arguments: StoreKind.allCases)
     func observersGetTheResultAndEachChange(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: try await kind.stores(in: path)("one"))
@@ -30,9 +30,9 @@ import TidelineTestSupport
         }
     }
 
-    /// The first change is published at once; while the observer rests, later changes are gathered, and its query runs
-    /// once for all of them.
-    @Test func changesGatherWhileAnObserverRests() async throws {
+    /// The first change is published at once.
+    @Test("Changes are gathered while an observer rests, and its query runs once for them")
+    func changesGatherWhileAnObserverRests() async throws {
         let (rests, store) = (Rests(), CountingStore())
         defer { rests.end(forAll: true) }
         let client = SyncClient(
@@ -58,7 +58,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anUnchangedResultIsNotPublished() async throws {
+    @Test("An unchanged result is not published")
+    func anUnchangedResultIsNotPublished() async throws {
         let device = try await Device(transport, tables: [Plain.self, Note.self])
         let todos = try device.client.syncTable(Plain.self)
         let notes = try device.client.syncTable(Note.self)
@@ -79,7 +80,8 @@ import TidelineTestSupport
         #expect(try await open.next()?.map(\.id) == ["a", "b"])
     }
 
-    @Test func oneRecordAndCountsAreObserved() async throws {
+    @Test("One record, a count and a query are observed")
+    func oneRecordAndCountsAreObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         var one = todos.observe(id: "a").makeAsyncIterator()
@@ -110,7 +112,8 @@ import TidelineTestSupport
         #expect(try await those.next()?.isEmpty == true)
     }
 
-    @Test func ordersAndLimitsApply() async throws {
+    @Test("An observed query applies its order and limit")
+    func ordersAndLimitsApply() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         var top = todos.observe(sortedBy: [.descending(\.rank)], limit: 2).makeAsyncIterator()
@@ -123,8 +126,8 @@ import TidelineTestSupport
         #expect(try await top.next()?.map(\.id) == ["9", "5"])
     }
 
-    /// A sequence describes the query; each iteration of it starts with the current result.
-    @Test func eachIterationStartsWithTheCurrentResult() async throws {
+    @Test("Each iteration of an observed sequence starts with the current result")
+    func eachIterationStartsWithTheCurrentResult() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let (lists, counts) = (todos.observe(), todos.observeCount())
@@ -158,8 +161,8 @@ import TidelineTestSupport
         #expect(seen == [3, 4])
     }
 
-    /// After the last iterator is gone, the query does not run again.
-    @Test func aReleasedIteratorReadsNothing() async throws {
+    @Test("A query does not run again after its last iterator is released")
+    func aReleasedIteratorReadsNothing() async throws {
         let store = RecordingStore(MemoryStore())
         let device = try await Device(transport, store: store)
         let todos = try device.todos()
@@ -174,7 +177,8 @@ import TidelineTestSupport
         #expect(store.readCount(of: "Todo") == 0)
     }
 
-    @Test func itEndsWhenTheTaskIsCancelled() async throws {
+    @Test("An observed sequence ends when its task is cancelled")
+    func itEndsWhenTheTaskIsCancelled() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let task = Task {
@@ -189,7 +193,8 @@ import TidelineTestSupport
     }
 
     /// A file keeps the letter case with which a table was created.
-    @Test func changesOfATableInAnotherCaseAreReported() async throws {
+    @Test("Changes of a table in another letter case are observed")
+    func changesOfATableInAnotherCaseAreReported() async throws {
         try await withTemporaryFile { path in
             let former = TableSchema(name: "todo", columns: [ColumnDefinition("text", .string)])
             let store = try SQLiteStore(path: path)
@@ -203,7 +208,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anErrorOfTheQueryIsThrown() async throws {
+    @Test("An observed sequence throws the error of its query")
+    func anErrorOfTheQueryIsThrown() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         var stream = rows.observe(where: { $0["nowhere"] == 1 }).makeAsyncIterator()
@@ -211,7 +217,8 @@ import TidelineTestSupport
         #expect(error?.code == .unsupportedQuery)
     }
 
-    @Test func eventsReportTheProgress() async throws {
+    @Test("Events report the progress of a push and a pull")
+    func eventsReportTheProgress() async throws {
         let device = try await Device(transport)
         let events = device.context.events
         try await device.todos().insert(Todo(id: "a"))

@@ -17,7 +17,8 @@ import TidelineTestSupport
         var isLong: Bool { text.count > 3 }
     }
 
-    @Test func aQueryIsObserved() async throws {
+    @Test("A query is observed with its filter, order and limit")
+    func aQueryIsObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let query = try Query<Todo>(where: { $0.rank > 1 })
@@ -28,8 +29,7 @@ import TidelineTestSupport
         #expect(try await lists.next()?.map(\.id) == ["4", "3"])
     }
 
-    /// An empty order has no effect, whatever the type of its terms.
-    @Test func anEmptyOrderIsOneForm() async throws {
+    @Test("An empty order has no effect") func anEmptyOrderIsOneForm() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert(Todo(id: "a"))
@@ -46,8 +46,8 @@ import TidelineTestSupport
         await list.update(where: { !$0.complete }, sortedBy: [])
     }
 
-    /// The order of a query is written like the order of a read.
-    @Test func anOrderIsAnArrayOrSingleTerms() async throws {
+    @Test("The order of a query is an array or single terms")
+    func anOrderIsAnArrayOrSingleTerms() async throws {
         let query = Query<Todo>()
         let wanted = try query.sorted(by: .descending(\.rank), .ascending(\.text)).table
         #expect(try query.sorted(by: [.descending(\.rank), .ascending(\.text)]).table == wanted)
@@ -59,7 +59,8 @@ import TidelineTestSupport
         #expect(try query.sorted(by: .ascending(\.text)).table == one)
     }
 
-    @Test func allRowsOfATableAreReadInATransaction() async throws {
+    @Test("A transaction reads all rows of a table")
+    func allRowsOfATableAreReadInATransaction() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         let ids = try await device.context.transaction { transaction in
@@ -69,8 +70,8 @@ import TidelineTestSupport
         #expect(ids == ["a"])
     }
 
-    /// A view that is created repeatedly observes a query once, until it has another query.
-    @MainActor @Test func aViewFollowsItsQuery() async throws {
+    @MainActor @Test("A live query runs again only if it follows another query")
+    func aViewFollowsItsQuery() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert([1, 2, 3].map { (rank: Int) in Todo(id: "\(rank)", rank: rank) })
@@ -92,7 +93,8 @@ import TidelineTestSupport
         #expect(list.items.map(\.id) == ["1"])
     }
 
-    @Test func oneRecordIsObserved() async throws {
+    @Test("One record is observed from its insert to its delete")
+    func oneRecordIsObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         var states = todos.observe(id: "a").makeAsyncIterator()
@@ -107,7 +109,8 @@ import TidelineTestSupport
         #expect(try await states.next() == .some(nil))
     }
 
-    @Test func countsAreObserved() async throws {
+    @Test("The counts of a table and of its filters are observed")
+    func countsAreObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let rows = try device.client.syncTable(named: "Todo")
@@ -132,15 +135,15 @@ import TidelineTestSupport
         #expect(try await untyped.next() == 1)
     }
 
-    /// A filter that cannot be built makes the sequence throw.
-    @Test func anInvalidCountThrows() async throws {
+    @Test("An observed count throws an error if its filter cannot be built")
+    func anInvalidCountThrows() async throws {
         let device = try await Device(transport, tables: [Measured.self])
         let table = try device.client.syncTable(Measured.self)
         var counts = table.observeCount(where: { $0.isLong }).makeAsyncIterator()
         await #expect(throws: SyncError.self) { try await counts.next() }
     }
 
-    @Test func descriptorsOrderObservedRows() async throws {
+    @Test("Sort descriptors order observed rows") func descriptorsOrderObservedRows() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert([Todo(id: "a", text: "x"), Todo(id: "b", text: "y")])
@@ -149,8 +152,8 @@ import TidelineTestSupport
         #expect(try await lists.next()?.map(\.id) == ["b"])
     }
 
-    /// Reads in transactions and views accept each kind of order in each form.
-    @Test func eachFormAcceptsEachOrder() async throws {
+    @Test("Transactions and live queries accept each kind of order")
+    func eachFormAcceptsEachOrder() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let rows = try device.client.syncTable(named: "Todo")
@@ -199,7 +202,8 @@ import TidelineTestSupport
         try await expect(untyped, \.id)
     }
 
-    @Test func aQueryIsPurged() async throws {
+    @Test("A purge of a query removes its rows and rejects an order or a limit")
+    func aQueryIsPurged() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await device.seed([localRow("a", 1, rank: 1), localRow("b", 1, rank: 2)])
@@ -211,7 +215,8 @@ import TidelineTestSupport
         #expect(try await todos.read().map(\.id) == ["b"])
     }
 
-    @Test func syncAcceptsEachForm() async throws {
+    @Test("A sync accepts the closure of an untyped table and a predicate")
+    func syncAcceptsEachForm() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         transport.add(page([serverRow("a", 1)]), page([]))
@@ -221,7 +226,7 @@ import TidelineTestSupport
         #expect(transport.sent[1].query.contains("complete"))
     }
 
-    @Test func openNeedsOneStep() async throws {
+    @Test("A client is opened with its store in one step") func openNeedsOneStep() async throws {
         let client = try await SyncClient.open(
             endpoint: Device.endpoint,
             store: MemoryStore(),

@@ -14,7 +14,7 @@ import TidelineTestSupport
         SyncClient(endpoint: Device.endpoint, transport: transport).table(Todo.self)
     }
 
-    @Test func verbsAreRequests() async throws {
+    @Test("Each verb of a remote table sends its request") func verbsAreRequests() async throws {
         transport.add(
             .json(201, serverRow("a", 1)),
             .json(200, serverRow("a", 2)),
@@ -46,7 +46,8 @@ import TidelineTestSupport
         )
     }
 
-    @Test func aReadOfAMissingRowIsNil() async throws {
+    @Test("A read of a missing or deleted row returns nil")
+    func aReadOfAMissingRowIsNil() async throws {
         transport.add(
             .json(404, #"{"error":"No row."}"#),
             .json(410, #"{"error":"Deleted."}"#),
@@ -57,8 +58,11 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a")?.id == "a")
     }
 
-    /// A proxy without such a path gives the same answer: the table's list decides.
-    @Test(arguments: [404, 410])
+    /// A proxy without such a path sends the same response.
+    @Test(
+        "A 404 or 410 that does not prove to be the server's leads to a query of the table",
+        arguments: [404, 410]
+    )
     func anUnprovenAbsenceLeadsToALookup(status: Int) async throws {
         transport.add(.status(status), page([]), .status(status), page([serverRow("a", 1)]))
         #expect(try await todos.read(id: "a") == nil)
@@ -67,7 +71,7 @@ import TidelineTestSupport
         await #expect(throws: SyncError.self) { try await todos.read(id: "a") }
     }
 
-    @Test func allPagesAreRead() async throws {
+    @Test("A remote read follows all pages") func allPagesAreRead() async throws {
         transport.add(
             page([serverRow("a", 1), serverRow("b", 2)], next: "$skip=2"),
             .json(
@@ -85,7 +89,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test func aLimitEndsTheRead() async throws {
+    @Test("A remote read ends at its limit") func aLimitEndsTheRead() async throws {
         transport.add(page([serverRow("a", 1), serverRow("b", 2)], next: "$skip=2"))
         var query = try Query<Todo>(where: { $0.rank == nil }).limited(to: 2)
         query.parameters["x"] = "1 2"
@@ -93,14 +97,14 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.query) == ["$filter=rank eq null&$top=2&x=1 2"])
     }
 
-    @Test func countsRequestNoRows() async throws {
+    @Test("A remote count requests no rows") func countsRequestNoRows() async throws {
         transport.add(.json(200, #"{"items":[],"count":41}"#), .json(200, #"{"items":[]}"#))
         #expect(try await todos.count(where: { $0.complete }) == 41)
         #expect(transport.sent.map(\.query) == ["$filter=complete&$top=0&$count=true"])
         #expect(await code { _ = try await todos.count() } == .badResponse)
     }
 
-    @Test(arguments: [409, 412])
+    @Test("A conflict of a remote update has the server's row", arguments: [409, 412])
     func conflictsHaveTheServersRow(status: Int) async throws {
         let transport = ScriptedTransport([.json(status, serverRow("a", 4))])
         let client = SyncClient(endpoint: Device.endpoint, transport: transport)
@@ -120,7 +124,7 @@ import TidelineTestSupport
         (302, "", .serverError), (200, "<html></html>", .badResponse), (201, "", .badResponse),
     ]
 
-    @Test(arguments: rejectedCases)
+    @Test("Each rejection of a remote write has its error code", arguments: rejectedCases)
     func rejectionsHaveTheirErrorCodes(
         status: Int,
         body: String,
@@ -137,10 +141,12 @@ import TidelineTestSupport
         #expect(await code { try await todos.delete(id: "a") } == expected)
     }
 
-    /// A server's answer has the same meaning for a pull, a read of the table, a remote write, and a pushed operation.
-    @Test(arguments: [
-        302, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 415, 422, 429, 500, 501, 503,
-    ])
+    @Test(
+        "A status has the same error code for a pull, a read, a remote write and a push",
+        arguments: [
+            302, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 415, 422, 429, 500, 501, 503,
+        ]
+    )
     func codesMatchThoseOfPulls(status: Int) async throws {
         for body in ["", #"{"error":"No."}"#] {
             let transport = ScriptedTransport(otherwise: .json(status, body))
@@ -161,14 +167,16 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aMissingAnswerMeansOffline() async throws {
+    @Test("A remote call without a response reports that the device is offline")
+    func aMissingAnswerMeansOffline() async throws {
         transport.add(.lost, .lost, .broken)
         #expect(await code { try await todos.insert(Todo(id: "a")) } == .offline)
         #expect(await code { _ = try await todos.read() } == .offline)
         #expect(await code { _ = try await todos.read(id: "a") } == .offline)
     }
 
-    @Test func plainHTTPToAnotherMachineIsRejected() async throws {
+    @Test("Plain HTTP to another machine is rejected unless the app allows it")
+    func plainHTTPToAnotherMachineIsRejected() async throws {
         let url = try #require(URL(string: "http://example.com"))
         let insecure = SyncClient(endpoint: url, transport: transport)
         #expect(await code { _ = try await insecure.table(Todo.self).read() } == .insecureEndpoint)
@@ -182,8 +190,8 @@ import TidelineTestSupport
         #expect(try await allowed.table(Todo.self).read().isEmpty)
     }
 
-    /// A query that v4 cannot express is an error before a request is sent; it works locally.
-    @Test func aQueryThatCannotBeExpressedIsNotSent() async throws {
+    @Test("A query that OData v4 cannot express works locally and is not sent")
+    func aQueryThatCannotBeExpressedIsNotSent() async throws {
         let device = try await Device(transport, tables: [Priced.self])
         let local = try device.client.syncTable(Priced.self)
         try await device.seed([["id": "a", "price": 2.5]], "Priced")
@@ -208,8 +216,8 @@ import TidelineTestSupport
         #expect(transport.sent.last?.query == "$filter=round(price) eq 3.0")
     }
 
-    /// Literals are written in the format of their columns.
-    @Test func literalsHaveTheFormatOfTheirColumns() async throws {
+    @Test("Literals have the format of their columns")
+    func literalsHaveTheFormatOfTheirColumns() async throws {
         let key = try #require(UUID(uuidString: "6BA7B810-9DAD-11D1-80B4-00C04FD430C8"))
         let device = try await Device(transport, tables: [Priced.self])
         transport.add(page([]), page([]))

@@ -28,7 +28,7 @@ import TidelineTestSupport
         #expect(error?.message.contains("'a'") == true)
     }
 
-    @Test func textsWithNULAreRejected() async throws {
+    @Test("Text with a NUL character is rejected") func textsWithNULAreRejected() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await device.seed([["id": "a", "text": "x", "version": "v1"]])
@@ -53,7 +53,8 @@ import TidelineTestSupport
         var tags: [String] = []
     }
 
-    @Test func documentsWithNULAreRejected() async throws {
+    @Test("A JSON document with a NUL character is rejected")
+    func documentsWithNULAreRejected() async throws {
         let device = try await Device(transport, tables: [Tagged.self])
         let table = try device.client.syncTable(Tagged.self)
         // An escaped backslash before "u0000" is not a NUL.
@@ -64,8 +65,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert b"])
     }
 
-    /// Untyped rows are compared with the declared columns.
-    @Test func valuesOfAnotherTypeAreRejected() async throws {
+    @Test("A value of an untyped row that does not fit its declared column is rejected")
+    func valuesOfAnotherTypeAreRejected() async throws {
         let schema = TableSchema(
             name: "Todo",
             columns: [
@@ -135,8 +136,8 @@ import TidelineTestSupport
         var text = Either.text("")
     }
 
-    /// A type decides what it writes, in an update as in an insert.
-    @Test func aModelMayWriteAnotherTypeThanItsColumn() async throws {
+    @Test("A model may write another type than that of its column, also in an update")
+    func aModelMayWriteAnotherTypeThanItsColumn() async throws {
         let device = try await Device(transport, tables: [Faced.self])
         let table = try device.client.syncTable(Faced.self)
         try await table.insert(Faced(id: "a", text: .whole(7)))
@@ -144,8 +145,11 @@ import TidelineTestSupport
         #expect(try await table.read(id: "a")?.text == .whole(8))
     }
 
-    /// Names that begin with two underscores are reserved for the protocol.
-    @Test(arguments: ["__x", "__queries", "__extra", "__checksum", "__includedeleted", "__"])
+    /// Such names are reserved for the protocol.
+    @Test(
+        "A column name that begins with two underscores is rejected",
+        arguments: ["__x", "__queries", "__extra", "__checksum", "__includedeleted", "__"]
+    )
     func reservedNamesAreRejected(name: String) async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
@@ -179,7 +183,7 @@ import TidelineTestSupport
         #expect(transport.sent.map(\.method) == ["GET"])
     }
 
-    @Test func anIDMustBeAText() async throws {
+    @Test("An ID that is not text is rejected") func anIDMustBeAText() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         #expect(await code { try await rows.insert(["id": 5, "text": "x"]) } == .invalidID)
@@ -187,8 +191,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    /// A text of an old server stays, and other columns of the row can be edited.
-    @Test func valuesOfTheServerAreNotRejected() async throws {
+    @Test("A row with invalid text from the server can still be edited")
+    func valuesOfTheServerAreNotRejected() async throws {
         let device = try await Device(transport)
         try await device.seed([["id": "a", "text": "x\u{0}", "version": "v1"]])
         try await device.todos().update(id: "a") { $0.rank = 1 }
@@ -199,7 +203,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["update a"])
     }
 
-    @Test func onlyADeleteDeletes() async throws {
+    @Test("A change that sets the deleted property is rejected")
+    func onlyADeleteDeletes() async throws {
         let device = try await Device(transport, tables: [Marked.self])
         let table = try device.client.syncTable(Marked.self)
         try await device.seed([["id": "a", "text": "x", "version": "v1"]])
@@ -215,8 +220,8 @@ import TidelineTestSupport
         try await expectRejected("deleted") { try await remote.insert(bad) }
     }
 
-    /// A retry of a parked operation rejects such a row, too, and does not change the operation.
-    @Test func aRetryIsChecked() async throws {
+    @Test("A retry with an invalid row is rejected and does not change the parked operation")
+    func aRetryIsChecked() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.status(400))
@@ -229,7 +234,10 @@ import TidelineTestSupport
         #expect(queue.count == 1 && queue[0].hasSuffix("parked"))
     }
 
-    @Test(arguments: [(403, SyncError.Code.forbidden), (429, .tooManyRequests)])
+    @Test(
+        "A rejection has the same error code for a remote read and a pull",
+        arguments: [(403, SyncError.Code.forbidden), (429, .tooManyRequests)]
+    )
     func rejectionsHaveTheSameCodesEverywhere(status: Int, code: SyncError.Code) async throws {
         let device = try await Device(transport)
         transport.add(.status(status))

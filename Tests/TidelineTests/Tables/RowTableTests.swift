@@ -25,7 +25,8 @@ import TidelineTestSupport
         ["id": .string(id), "text": .string("t" + id), "complete": false, "rank": .integer(rank)]
     }
 
-    @Test func eachVerbChangesRows() async throws {
+    @Test("Each verb changes untyped rows, also in a transaction")
+    func eachVerbChangesRows() async throws {
         let (device, todos) = try await device(ScriptedTransport())
         #expect(try await todos.insert(row("a", 1))["rank"] == 1)
         #expect(try await todos.insert([row("b", 2), row("c", 3), row("d", 4)]).count == 3)
@@ -57,8 +58,7 @@ import TidelineTestSupport
         }
     }
 
-    /// A date in a condition is rounded like a stored date.
-    @Test(arguments: StoreKind.allCases)
+    @Test("A date in a condition is rounded like a stored date", arguments: StoreKind.allCases)
     func aDateMatchesItself(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let schema = TableSchema(name: "Todo", columns: [ColumnDefinition("due", .dateTime)])
@@ -84,7 +84,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func aDateThatNoColumnCanStoreIsRejected() async throws {
+    @Test("A date that no column can store is rejected in filters and inserts")
+    func aDateThatNoColumnCanStoreIsRejected() async throws {
         for seconds in [Double.nan, .infinity, 1e15] {
             let date = Value.date(Date(timeIntervalSince1970: seconds))
             let error = #expect(throws: SyncError.self) { try Filter(where: { $0["due"] == date }) }
@@ -94,7 +95,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func rowsAreReadInEachForm() async throws {
+    @Test("Untyped rows are read with filters, orders, limits and OData queries")
+    func rowsAreReadInEachForm() async throws {
         let (device, todos) = try await device(ScriptedTransport())
         try await todos.insert((1...4).map { row("\($0)", Int64($0)) })
         let order = [SortTerm<Row>.descending("rank")]
@@ -122,7 +124,8 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "odd")?["rank"] == "007")
     }
 
-    @Test func rowsAreObservedInEachForm() async throws {
+    @Test("Untyped rows are observed as lists, single rows and counts")
+    func rowsAreObservedInEachForm() async throws {
         let (_, todos) = try await device(ScriptedTransport())
         let order = [SortTerm<Row>.descending("rank")]
         var all = todos.observe(sortedBy: order, limit: 3, onDecodingFailure: .skip)
@@ -151,7 +154,8 @@ import TidelineTestSupport
         #expect(try await number.next() == 1)
     }
 
-    @Test func rowsAreSyncedInEachForm() async throws {
+    @Test("Untyped rows are pulled, synced, verified and purged")
+    func rowsAreSyncedInEachForm() async throws {
         let server = try await makeServer()
         let (device, todos) = try await device(server.transport)
         try await todos.insert((1...4).map { row("\($0)", Int64($0)) })
@@ -170,7 +174,8 @@ import TidelineTestSupport
         #expect(try await todos.count() == 0)
     }
 
-    @Test func remoteRowsHaveTheSameVerbs() async throws {
+    @Test("A remote table of untyped rows has the same verbs")
+    func remoteRowsHaveTheSameVerbs() async throws {
         let server = try await makeServer()
         let (device, _) = try await device(server.transport)
         let remote = device.client.table(named: "Todo")

@@ -8,7 +8,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct ServerTests {
-    @Test(arguments: StoreKind.allCases)
+    @Test("Two devices converge through the server", arguments: StoreKind.allCases)
     func twoDevicesConverge(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -33,7 +33,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test func manyPagesArePulled() async throws {
+    @Test("All rows are pulled from many small pages") func manyPagesArePulled() async throws {
         let server = try await makeServer(pageSize: 7)
         var limits = SyncLimits()
         limits.pageRowsMax = 7
@@ -60,7 +60,8 @@ import TidelineTestSupport
         #expect(page.totalCount == 100)
     }
 
-    @Test func remoteVerbsChangeTheServer() async throws {
+    @Test("Remote verbs change the server's rows and report conflicts")
+    func remoteVerbsChangeTheServer() async throws {
         let server = try await makeServer()
         let remote = try await Device(server.transport).client.table(Todo.self)
         let made = try await remote.insert(Todo(text: "x"))
@@ -86,7 +87,8 @@ import TidelineTestSupport
         #expect(try await rows.read(where: { $0["text"] == "y" }).count == 1)
     }
 
-    @Test func anInsertRestoresARowThatAnotherDeviceDeleted() async throws {
+    @Test("An insert restores a row that another device deleted")
+    func anInsertRestoresARowThatAnotherDeviceDeleted() async throws {
         let server = try await makeServer()
         let one = try await Device(server.transport)
         let two = try await Device(server.transport)
@@ -100,7 +102,8 @@ import TidelineTestSupport
         #expect(try await one.todos().read().map(\.text) == ["second"])
     }
 
-    @Test func aConflictIsResolved() async throws {
+    @Test("A resolved conflict reaches the server and the other device")
+    func aConflictIsResolved() async throws {
         let server = try await makeServer()
         let one = try await Device(server.transport)
         let two = try await Device(server.transport)
@@ -123,7 +126,7 @@ import TidelineTestSupport
     }
 
     /// Guarantee 7 under load: fifty edits of five rows during a push.
-    @Test(arguments: StoreKind.allCases)
+    @Test("Concurrent edits during pushes are not lost", arguments: StoreKind.allCases)
     func concurrentEditsDuringPushesAreKept(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -152,7 +155,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func rowsThatNoLongerMatchStayUntilAPurge() async throws {
+    @Test("A row that no longer matches the query is not pulled again after a purge")
+    func rowsThatNoLongerMatchStayUntilAPurge() async throws {
         let server = try await makeServer()
         let one = try await Device(server.transport)
         let two = try await Device(server.transport)

@@ -9,7 +9,8 @@ import TidelineTestSupport
 @Suite struct SyncTableTests {
     private let transport = ScriptedTransport()
 
-    @Test func anEmptyIDBecomesALowerCaseUUID() async throws {
+    @Test("An empty ID becomes a lowercase UUID")
+    func anEmptyIDBecomesALowerCaseUUID() async throws {
         let device = try await Device(transport)
         let made = try await device.todos().insert(Todo(text: "x"))
         #expect(UUID(uuidString: made.id) != nil)
@@ -17,10 +18,13 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert \(made.id)"])
     }
 
-    @Test(arguments: [
-        "a/b", "a?b", "a+b", "a\"b", "a\\b", "a`b", "a\u{7}b", ".", "..", "e\u{301}",
-        String(repeating: "x", count: 256),
-    ])
+    @Test(
+        "An invalid ID is rejected",
+        arguments: [
+            "a/b", "a?b", "a+b", "a\"b", "a\\b", "a`b", "a\u{7}b", ".", "..", "e\u{301}",
+            String(repeating: "x", count: 256),
+        ]
+    )
     func invalidIDsAreRejected(id: String) async throws {
         let device = try await Device(transport)
         #expect(await code { try await device.todos().insert(Todo(id: id)) } == .invalidID)
@@ -33,9 +37,12 @@ import TidelineTestSupport
         #expect(transport.sent.isEmpty)
     }
 
-    @Test(arguments: [
-        "\u{e9}", "日本", "a b", "A", "a'b", "100%", "{}", String(repeating: "é", count: 255),
-    ])
+    @Test(
+        "A row with any valid ID is inserted, read and deleted",
+        arguments: [
+            "\u{e9}", "日本", "a b", "A", "a'b", "100%", "{}", String(repeating: "é", count: 255),
+        ]
+    )
     func validIDsAreAccepted(id: String) async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
@@ -46,7 +53,7 @@ import TidelineTestSupport
         #expect(try await todos.read(id: id) == nil)
     }
 
-    @Test func idsAreComparedByTheirBytes() async throws {
+    @Test("IDs are compared by their bytes") func idsAreComparedByTheirBytes() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("e\u{301}", 1), localRow("\u{e9}", 1)])
         try await device.todos().update(id: "\u{e9}") { $0.text = "composed" }
@@ -54,7 +61,8 @@ import TidelineTestSupport
         #expect(try await device.todos().count(where: { $0.id == "\u{e9}" }) == 1)
     }
 
-    @Test func changesOfMissingRowsThrow() async throws {
+    @Test("An update of a missing row throws an error, and a delete has no effect")
+    func changesOfMissingRowsThrow() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         #expect(await code { try await todos.update(Todo(id: "a")) } == .notFound)
@@ -65,7 +73,8 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a") == nil)
     }
 
-    @Test func anUpdateInOneStepMayNotChangeTheIDAndMayFail() async throws {
+    @Test("The closure of an update cannot change the ID, and its error changes nothing")
+    func anUpdateInOneStepMayNotChangeTheIDAndMayFail() async throws {
         struct Rejected: Error {}
         let device = try await Device(transport)
         let todos = try device.todos()
@@ -80,7 +89,8 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a")?.text == "x")
     }
 
-    @Test func rowsAreReadInEachForm() async throws {
+    @Test("Rows are read with filters, predicates, orders, limits and OData queries")
+    func rowsAreReadInEachForm() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         for (id, text, rank) in [("1", "milk", 3), ("2", "Milk", 1), ("3", "bread", 2)] {
@@ -111,8 +121,8 @@ import TidelineTestSupport
         #expect(other.totalCount == 2)
     }
 
-    /// One row that does not decode never fails a page; a read names the row, without its values.
-    @Test func aRowThatDoesNotDecodeIsKeptAndNamed() async throws {
+    @Test("A row that does not decode is stored, and a read names it without its values")
+    func aRowThatDoesNotDecodeIsKeptAndNamed() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         transport.add(
@@ -135,7 +145,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["delete bad"])
     }
 
-    @Test func missingAndNullColumnsReadAsDefaults() async throws {
+    @Test("Missing and null columns are read as their defaults")
+    func missingAndNullColumnsReadAsDefaults() async throws {
         let device = try await Device(transport)
         transport.add(page([#"{"id":"a"}"#, #"{"id":"b","text":null,"complete":null}"#]))
         try await device.todos().pull(queryID: nil)
@@ -146,7 +157,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func errorsHaveTheirCodes() async throws {
+    @Test("Each invalid use of a table throws an error with its code")
+    func errorsHaveTheirCodes() async throws {
         let client = SyncClient(endpoint: Device.endpoint, transport: transport)
         #expect(await code { _ = try client.syncTable(Todo.self) } == .storeNotInitialized)
         #expect(await code { try await client.syncContext.push() } == .storeNotInitialized)
@@ -175,7 +187,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test func reservedTablesAreRejected() async throws {
+    @Test("A reserved table name is rejected") func reservedTablesAreRejected() async throws {
         let schema = TableSchema(name: "MS_TableConfig", columns: [])
         #expect(
             await code { _ = try await Device(transport, tables: [], schemas: [schema]) }
@@ -183,9 +195,12 @@ import TidelineTestSupport
         )
     }
 
-    @Test(arguments: [
-        "", ".", "..", "../x", "a/b", "a?b", "a#b", "a%2fb", "a\u{0}", "SQLite_master",
-    ])
+    @Test(
+        "An invalid table name is rejected",
+        arguments: [
+            "", ".", "..", "../x", "a/b", "a?b", "a#b", "a%2fb", "a\u{0}", "SQLite_master",
+        ]
+    )
     func invalidTableNamesAreRejected(_ name: String) async throws {
         let schema = TableSchema(name: name, columns: [ColumnDefinition("a", .string)])
         #expect(
@@ -194,12 +209,14 @@ import TidelineTestSupport
         )
     }
 
-    @Test func aBrokenStoreIsAStoreFailure() async throws {
+    @Test("An error of the store is reported as a store failure")
+    func aBrokenStoreIsAStoreFailure() async throws {
         let broken = BrokenStore()
         #expect(await code { _ = try await Device(transport, store: broken) } == .storeFailure)
     }
 
-    @Test func untypedRowsWorkLikeRecords() async throws {
+    @Test("Untyped rows are changed, read and pushed like records")
+    func untypedRowsWorkLikeRecords() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         let made = try await rows.insert(["text": "x", "colour": "red"])

@@ -13,7 +13,7 @@ import TidelineTestSupport
 
     private struct Odd: Error {}
 
-    @Test(arguments: StoreKind.allCases)
+    @Test("A transaction changes several tables", arguments: StoreKind.allCases)
     func aTransactionChangesSeveralTables(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: kind.stores(in: path)("one"))
@@ -36,8 +36,10 @@ import TidelineTestSupport
         }
     }
 
-    /// The app's error is passed on unchanged, and nothing is changed.
-    @Test(arguments: StoreKind.allCases)
+    @Test(
+        "A failed transaction rethrows the app's error and changes nothing",
+        arguments: StoreKind.allCases
+    )
     func aFailedTransactionChangesNothing(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: kind.stores(in: path)("one"))
@@ -64,7 +66,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func anEndedTransactionThrows() async throws {
+    @Test("A table of an ended transaction throws an error")
+    func anEndedTransactionThrows() async throws {
         let device = try await Device(transport)
         // Assigned once, by the closure that is awaited.
         nonisolated(unsafe) var kept: TransactionTable<Todo>?
@@ -75,7 +78,8 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test func unknownTablesAreNamed() async throws {
+    @Test("A transaction with an unknown table or an uninitialized store throws an error")
+    func unknownTablesAreNamed() async throws {
         let device = try await Device(transport, tables: [Note.self])
         let unknown = await code {
             try await device.context.transaction { _ = try $0.table(Todo.self) }
@@ -86,8 +90,8 @@ import TidelineTestSupport
         #expect(closed == .storeNotInitialized)
     }
 
-    /// Observers see one change, with the complete transaction.
-    @Test func observersSeeTheCompleteTransaction() async throws {
+    @Test("Observers see a complete transaction as one change")
+    func observersSeeTheCompleteTransaction() async throws {
         let device = try await Device(transport)
         var lists = try device.todos().observe(sortedBy: [.ascending(\.id)]).makeAsyncIterator()
         #expect(try await lists.next()?.count == 0)
@@ -99,8 +103,8 @@ import TidelineTestSupport
         #expect(try await lists.next()?.map(\.id) == ["a", "c"])
     }
 
-    /// A record that a transaction returned has its state, like a record of a read.
-    @Test func aRecordOfATransactionOverwritesNothing() async throws {
+    @Test("An outdated record of a transaction does not overwrite newer values")
+    func aRecordOfATransactionOverwritesNothing() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         var screen = try await device.context.transaction { transaction in
@@ -118,7 +122,7 @@ import TidelineTestSupport
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    @Test func arraysAreOneTransaction() async throws {
+    @Test("A change of an array is one transaction") func arraysAreOneTransaction() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         var items = try await todos.insert((1...4).map { Todo(id: "\($0)", text: "one") })
@@ -137,8 +141,10 @@ import TidelineTestSupport
         #expect(try await todos.insert([]).isEmpty)
     }
 
-    /// Changes that the closure of an update makes to the same row in other ways stay.
-    @Test(arguments: StoreKind.allCases)
+    @Test(
+        "An update within the closure of another update is not lost",
+        arguments: StoreKind.allCases
+    )
     func anUpdateWithinAnUpdateIsKept(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: kind.stores(in: path)("one"))
@@ -167,7 +173,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func operationsOfAllTablesArePushedInOrder() async throws {
+    @Test("Operations of all tables are pushed in order")
+    func operationsOfAllTablesArePushedInOrder() async throws {
         let device = try await Device(transport)
         try await device.context.transaction { transaction in
             try transaction.table(Note.self).insert(Note(id: "n"))

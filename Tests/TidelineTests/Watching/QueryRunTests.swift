@@ -32,8 +32,8 @@ import TidelineTestSupport
         }
     }
 
-    /// A row outside of the count, before and after the change, does not run it.
-    @Test func aCountRunsAgainIfItMayChange() async throws {
+    @Test("An observed count runs again only if a change may affect it")
+    func aCountRunsAgainIfItMayChange() async throws {
         try await withStore { store, todos, _ in
             try await todos.insert(Todo(id: "in", rank: 7))
             var high = todos.observeCount(where: { $0.rank > 5 }).makeAsyncIterator()
@@ -61,7 +61,8 @@ import TidelineTestSupport
     }
 
     /// Changes over time are noticed with the next change of the table.
-    @Test func aQueryByTimeFollowsEveryChangeOfItsTable() async throws {
+    @Test("A query that uses the current time follows every change of its table")
+    func aQueryByTimeFollowsEveryChangeOfItsTable() async throws {
         let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
         var environment = Waits().environment
         environment.now = { now.withLock { $0 } }
@@ -95,7 +96,8 @@ import TidelineTestSupport
     }
 
     /// More rows than the observer stores one by one.
-    @Test func aCountOfManyFollowsEveryChange() async throws {
+    @Test("An observed count of many rows follows every change")
+    func aCountOfManyFollowsEveryChange() async throws {
         try await withStore { store, todos, _ in
             try await todos.insert((0..<3000).map { Todo(id: "r\($0)", rank: 7) })
             var high = todos.observeCount(where: { $0.rank > 5 }).makeAsyncIterator()
@@ -109,7 +111,8 @@ import TidelineTestSupport
         }
     }
 
-    @Test func changesOfAnotherTableRunNoQuery() async throws {
+    @Test("A change of another table runs no query")
+    func changesOfAnotherTableRunNoQuery() async throws {
         try await withStore { store, todos, device in
             let notes = try device.client.syncTable(Note.self)
             var list = todos.observe(sortedBy: [.descending(\.rank)]).makeAsyncIterator()
@@ -137,7 +140,8 @@ import TidelineTestSupport
     }
 
     /// A page is one change, with any number of rows.
-    @Test func aPulledPageRunsEachQueryOnce() async throws {
+    @Test("A pulled page runs each observed query once")
+    func aPulledPageRunsEachQueryOnce() async throws {
         try await withStore { store, todos, _ in
             var list = todos.observe(sortedBy: [.descending(\.rank)]).makeAsyncIterator()
             var count = todos.observeCount(where: { $0.rank > 5 }).makeAsyncIterator()
@@ -156,8 +160,8 @@ import TidelineTestSupport
         }
     }
 
-    /// The order of enumeration members also applies when a change is compared.
-    @Test func changesAreComparedByTheColumnsType() async throws {
+    @Test("Changes are compared by the order of enumeration members")
+    func changesAreComparedByTheColumnsType() async throws {
         let schema = TableSchema(
             name: "Job",
             columns: [ColumnDefinition("state", .enumeration(["open", "done"]))]
@@ -177,8 +181,8 @@ import TidelineTestSupport
         }
     }
 
-    /// With the object its task ends, and the task's observation.
-    @MainActor @Test func aReleasedLiveQueryStopsListening() async throws {
+    @MainActor @Test("A released live query stops observing its table")
+    func aReleasedLiveQueryStopsListening() async throws {
         try await withTemporaryFile { path in
             let store = RecordingStore(try SQLiteStore(path: path))
             let todos = try await Device(transport, store: store).todos()
