@@ -7,7 +7,8 @@ import TidelineServer
 @Suite struct LogWriterTests {
     private static let line = Array((String(repeating: "x", count: 99) + "\n").utf8)
 
-    @Test func aFullPipeLosesLinesAndDelaysNoCaller() {
+    @Test("A full pipe loses log lines and delays no caller")
+    func aFullPipeLosesLinesAndDelaysNoCaller() {
         var ends: [Int32] = [0, 0]
         #expect(pipe(&ends) == 0)
         let (reader, end) = (ends[0], ends[1])

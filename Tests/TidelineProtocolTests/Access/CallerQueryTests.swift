@@ -14,7 +14,8 @@ import TidelineServerCore
         return limits
     }
 
-    @Test func eachCallerHasASeparateLimit() throws {
+    @Test("Each caller has a separate limit of concurrent queries")
+    func eachCallerHasASeparateLimit() throws {
         let queries = try #require(CallerQueries(Self.limits(2)))
         #expect(queries.begin("a") && queries.begin("a"))
         #expect(!queries.begin("a"))
@@ -25,12 +26,13 @@ import TidelineServerCore
         #expect(queries.begin("a") && queries.begin("a") && !queries.begin("a"))
     }
 
-    @Test func nothingIsLimitedByDefault() {
+    @Test("The number of a caller's concurrent queries is not limited by default")
+    func nothingIsLimitedByDefault() {
         #expect(CallerQueries(ServerLimits()) == nil)
     }
 
-    /// While one query of a caller runs, a second one is rejected; other callers' queries and all writes continue.
-    @Test func aQueryOverTheLimitIsRejected() async throws {
+    @Test("A query over the limit is rejected while writes and other callers' queries continue")
+    func aQueryOverTheLimitIsRejected() async throws {
         let (entered, enter) = AsyncStream.makeStream(of: Void.self)
         let (released, release) = AsyncStream.makeStream(of: Void.self)
         let slow = Endpoint("GET", "/api/slow") { _ in

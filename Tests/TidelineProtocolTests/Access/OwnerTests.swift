@@ -31,7 +31,8 @@ import TidelineServerSQLite
         )
     }
 
-    @Test func rowsOfOtherUsersAreAbsent() async throws {
+    @Test("The response for another user's row is the one for a row that does not exist")
+    func rowsOfOtherUsersAreAbsent() async throws {
         let door = try await door()
         let anna = try Tokens.headers("anna")
         let bert = try Tokens.headers("bert")
@@ -77,24 +78,27 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem/a", headers: anna).body == made.body)
     }
 
-    @Test(arguments: [
-        ("PATCH", "application/json", #"{"text":"new","userId":"bert"}"#),
-        ("PATCH", "application/json", #"{"text":"new","USERID":null}"#),
-        ("PUT", "application/json", #"{"text":"new","userId":"bert"}"#),
-        ("PUT", "application/json", #"{"text":"new"}"#),
-        (
-            "PATCH", "application/json-patch+json",
-            #"[{"op":"replace","path":"/userId","value":"bert"},{"op":"add","path":"/text","value":"new"}]"#
-        ),
-        (
-            "PATCH", "application/json-patch+json",
-            #"[{"op":"add","path":"/text","value":"new"},{"op":"copy","from":"/text","path":"/userId"}]"#
-        ),
-        (
-            "PATCH", "application/json-patch+json",
-            #"[{"op":"remove","path":"/userId"},{"op":"add","path":"/text","value":"new"}]"#
-        ),
-    ])
+    @Test(
+        "An update never changes the owner of a row",
+        arguments: [
+            ("PATCH", "application/json", #"{"text":"new","userId":"bert"}"#),
+            ("PATCH", "application/json", #"{"text":"new","USERID":null}"#),
+            ("PUT", "application/json", #"{"text":"new","userId":"bert"}"#),
+            ("PUT", "application/json", #"{"text":"new"}"#),
+            (
+                "PATCH", "application/json-patch+json",
+                #"[{"op":"replace","path":"/userId","value":"bert"},{"op":"add","path":"/text","value":"new"}]"#
+            ),
+            (
+                "PATCH", "application/json-patch+json",
+                #"[{"op":"add","path":"/text","value":"new"},{"op":"copy","from":"/text","path":"/userId"}]"#
+            ),
+            (
+                "PATCH", "application/json-patch+json",
+                #"[{"op":"remove","path":"/userId"},{"op":"add","path":"/text","value":"new"}]"#
+            ),
+        ]
+    )
     func noCallerCanChangeTheOwner(_ method: String, _ type: String, _ body: String) async throws {
         let door = try await door()
         var headers = try Tokens.headers("anna")
@@ -106,8 +110,8 @@ import TidelineServerSQLite
         #expect(answer.row["text"] as? String == "new")
     }
 
-    /// Strings that Swift considers equal but that have different bytes are different users.
-    @Test func usersAreComparedByBytes() async throws {
+    @Test("User names that are equal in Swift but differ in bytes are different users")
+    func usersAreComparedByBytes() async throws {
         let door = try await door()
         let one = try Tokens.headers("caf\u{E9}")
         let two = try Tokens.headers("cafe\u{301}")
@@ -130,7 +134,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func rowsFromBeforeTheOwnerColumnHaveNoOwner() async throws {
+    @Test("A row from before the owner column belongs to no user")
+    func rowsFromBeforeTheOwnerColumnHaveNoOwner() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let before = try await Door([Door.todo], path: path)
@@ -161,7 +166,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func declaredOwnersKeepTheirSpelling() async throws {
+    @Test("A declared owner column keeps the spelling of its declaration")
+    func declaredOwnersKeepTheirSpelling() async throws {
         let door = try await door { table in
             table.owner = "USER"
             table.schema.columns.insert(
@@ -178,9 +184,12 @@ import TidelineServerSQLite
         #expect(answer.row["user"] as? String == "anna" && answer.row["USER"] == nil)
     }
 
-    @Test(arguments: [
-        ColumnDefinition("userId", .integer), ColumnDefinition("userId", .guid),
-    ])
+    @Test(
+        "An owner column that is not a string or has an invalid name is rejected",
+        arguments: [
+            ColumnDefinition("userId", .integer), ColumnDefinition("userId", .guid),
+        ]
+    )
     func anOwnerColumnMustBeAString(_ column: ColumnDefinition) async throws {
         await #expect(throws: SchemaError.self) {
             _ = try await door { $0.schema.columns.append(column) }
@@ -289,7 +298,10 @@ import TidelineServerSQLite
         #expect(comparable(one) == comparable(two), context)
     }
 
-    @Test(arguments: UInt64(1)...12)
+    @Test(
+        "Random operations of a user neither reveal nor change rows of another user",
+        arguments: UInt64(1)...12
+    )
     func usersLearnNothingAboutEachOther(_ seed: UInt64) async throws {
         var dice = Dice(seed)
         var table = Door.todo
@@ -340,7 +352,8 @@ import TidelineServerSQLite
     }
 
     /// Every way to page and count, for both users, with the same query strings one after the other.
-    @Test func listsContainTheRowsOfOneUser() async throws {
+    @Test("Lists and counts cover only the caller's rows, however they are paged")
+    func listsContainTheRowsOfOneUser() async throws {
         var table = Door.todo
         table.owner = "userId"
         table.pageSize = 3

@@ -33,7 +33,8 @@ import TidelineServerCore
         )
     }
 
-    @Test func theTokenOfTheBatchApplies() async throws {
+    @Test("The token of the batch applies to each of its requests")
+    func theTokenOfTheBatchApplies() async throws {
         let door = try await Self.door()
         let parts = [
             BatchPart("1", "post", "tables/Note", #"{"id":"a","text":"x"}"#),
@@ -50,7 +51,8 @@ import TidelineServerCore
         #expect(await door.batch([inner], headers: ["X-ZUMO-AUTH": "bob"]).status == 400)
     }
 
-    @Test func eachRequestIsAuthorized() async throws {
+    @Test("Each request of a batch is authorized separately")
+    func eachRequestIsAuthorized() async throws {
         let door = try await Self.door()
         let ann: HTTPFields = ["X-ZUMO-AUTH": "ann"]
         let bob: HTTPFields = ["X-ZUMO-AUTH": "bob"]
@@ -78,7 +80,8 @@ import TidelineServerCore
 
     // MARK: - Hooks and endpoints
 
-    @Test func hooksRunForEachRequest() async throws {
+    @Test("The hooks of a table run for each write of a batch")
+    func hooksRunForEachRequest() async throws {
         let seen = Mutex<[String]>([])
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
@@ -116,7 +119,8 @@ import TidelineServerCore
         )
     }
 
-    @Test func endpointsAreCalledAsTheCaller() async throws {
+    @Test("A batch calls endpoints with the token of its caller")
+    func endpointsAreCalledAsTheCaller() async throws {
         let endpoints = [
             Endpoint("POST", "/api/text") { call in
                 let token = call.request.headers["X-ZUMO-AUTH"] ?? ""
@@ -180,7 +184,8 @@ import TidelineServerCore
 
     // MARK: - Limits, counts
 
-    @Test func readsAreRejectedWhenTheResponsesAreLarge() async throws {
+    @Test("A read is rejected with 503 when the responses of the batch are too large")
+    func readsAreRejectedWhenTheResponsesAreLarge() async throws {
         var limits = ServerLimits()
         limits.batchAnswerBytes = 2000
         let door = try await Door(limits: limits)
@@ -197,7 +202,7 @@ import TidelineServerCore
         #expect((answer.partBody(2)["error"] as? String ?? "").contains("batchAnswerBytes"))
     }
 
-    @Test func eachRequestIsCounted() async throws {
+    @Test("The metrics count each request of a batch") func eachRequestIsCounted() async throws {
         let door = try await Door()
         _ = await door.batch(
             [
@@ -219,7 +224,8 @@ import TidelineServerCore
         #expect(!text.contains("seconds_count{route=\"insert\"}"))
     }
 
-    @Test func aDynamicSchemaGrowsDuringABatch() async throws {
+    @Test("A batch adds tables and columns to a dynamic schema")
+    func aDynamicSchemaGrowsDuringABatch() async throws {
         let door = try await Door([], dynamic: true)
         let answer = await door.batch([
             BatchPart("1", "post", "tables/New", #"{"id":"1","a":1}"#),

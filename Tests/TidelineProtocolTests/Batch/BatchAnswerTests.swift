@@ -43,7 +43,10 @@ import TidelineServerCore
     }
 
     /// Each row in the responses has 1,500 bytes: the third exceeds the limit, the fourth is not executed.
-    @Test(arguments: [false, true])
+    @Test(
+        "Writes after the size limit of the responses are rejected with 503",
+        arguments: [false, true]
+    )
     func writesAreRejectedAfterTheLimit(_ hasHooks: Bool) async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
@@ -57,7 +60,8 @@ import TidelineServerCore
         #expect(stopped.partStatuses == [200, 200, 200, 503, 424, 424])
     }
 
-    @Test func aGroupThatExceedsTheLimitIsNotExecuted() async throws {
+    @Test("An atomic group whose responses exceed the limit is not executed")
+    func aGroupThatExceedsTheLimitIsNotExecuted() async throws {
         let door = try await Self.door()
         let answer = await door.batch(
             Self.patches(5, group: "g")
@@ -69,8 +73,8 @@ import TidelineServerCore
         #expect(await Self.ranks(door) == [0, 7])
     }
 
-    /// The rows in rejections are part of the responses, too.
-    @Test func rejectionsCount() async throws {
+    @Test("The rows in rejections count toward the size limit of the responses")
+    func rejectionsCount() async throws {
         let door = try await Self.door()
         let answer = await door.batch(
             Self.patches(5, headers: ["If-Match": #""no""#]),
@@ -79,8 +83,8 @@ import TidelineServerCore
         #expect(answer.partStatuses == [412, 412, 412, 503, 503])
     }
 
-    /// The response to a delete has no row.
-    @Test func deletesDoNotCount() async throws {
+    @Test("A delete adds no row to the size of a batch's responses")
+    func deletesDoNotCount() async throws {
         let door = try await Self.door()
         let answer = await door.batch(
             (0..<8).flatMap { number in
@@ -100,8 +104,8 @@ import TidelineServerCore
         #expect(!answer.partStatuses.contains(503))
     }
 
-    /// A write with an idempotency key that was rejected for the limit is executed when it is repeated.
-    @Test func writesWithAKeyMayBeRepeated() async throws {
+    @Test("A write with an idempotency key is executed on a retry after the limit rejected it")
+    func writesWithAKeyMayBeRepeated() async throws {
         let door = try await Self.door()
         let parts = (1...5).map { number in
             BatchPart(
@@ -127,7 +131,10 @@ import TidelineServerCore
     // MARK: - Memory
 
     /// Lists of a batch do not wait for other lists of the same batch.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "Concurrent batches of many lists all succeed and release their memory",
+        .timeLimit(.minutes(10))
+    )
     func aBatchReservesMemoryForAllItsPages() async throws {
         let door = try await Door()
         await withTaskGroup(of: [Int].self) { group in

@@ -42,7 +42,10 @@ import TidelineServerSQLite
         answer.parts.indices.map { answer.partBody($0) as NSDictionary }
     }
 
-    @Test(arguments: [nil, "g"])
+    @Test(
+        "A repeated batch returns the same responses and refers to the same row",
+        arguments: [nil, "g"]
+    )
     func aRepeatRefersToTheSameRow(_ group: String?) async throws {
         let door = try await Door()
         let first = await door.batch(Self.parts(group: group))
@@ -53,11 +56,13 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
     }
 
-    /// The server recognizes nothing by a key of the batch itself, so such a key is rejected.
-    @Test(arguments: [
-        ["Repeatability-Request-ID"], ["Repeatability-First-Sent"],
-        ["Repeatability-Request-ID", "Repeatability-First-Sent"],
-    ])
+    @Test(
+        "An idempotency key for a whole batch is rejected",
+        arguments: [
+            ["Repeatability-Request-ID"], ["Repeatability-First-Sent"],
+            ["Repeatability-Request-ID", "Repeatability-First-Sent"],
+        ]
+    )
     func aBatchHasNoIdempotencyKey(_ names: [String]) async throws {
         let door = try await Door()
         var headers: HTTPFields = [:]
@@ -70,7 +75,8 @@ import TidelineServerSQLite
     }
 
     /// The connection was lost after the first of two batches of one queue.
-    @Test func theExecutedPartOfABatchIsNotExecutedAgain() async throws {
+    @Test("A batch that repeats an executed request does not execute it again")
+    func theExecutedPartOfABatchIsNotExecutedAgain() async throws {
         let door = try await Door()
         let first = await door.batch([Self.parts()[0]])
         let whole = await door.batch(Self.parts())
@@ -80,7 +86,8 @@ import TidelineServerSQLite
         #expect(rows.count == 1 && rows[0]["rank"] as? Int == 1)
     }
 
-    @Test func equalConcurrentBatchesAreExecutedOnce() async throws {
+    @Test("Equal batches that arrive concurrently are executed once")
+    func equalConcurrentBatchesAreExecutedOnce() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let answers = await withTaskGroup(of: ServerResponse.self) { group in
@@ -94,8 +101,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// The id that belongs to an idempotency key is private to the caller.
-    @Test func keysOfOtherCallersBelongToOtherRows() async throws {
+    @Test("The same idempotency key of two callers belongs to two rows")
+    func keysOfOtherCallersBelongToOtherRows() async throws {
         let door = try await Door(authenticator: try Tokens.authenticator())
         var ids: Set<String> = []
         for user in ["anna", "bert"] {

@@ -7,8 +7,10 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct BatchTests {
-    /// A path that does not name a row does not name one in a batch, either.
-    @Test(arguments: ["POST", "PATCH", "PUT", "DELETE"])
+    @Test(
+        "A write to a digest is rejected with 405, in a batch and alone",
+        arguments: ["POST", "PATCH", "PUT", "DELETE"]
+    )
     func writesToADigest(_ method: String) async throws {
         let door = try await Door()
         let path = "tables/TodoItem/$digest"
@@ -43,7 +45,8 @@ import TidelineServerCore
 
     // MARK: - Answers
 
-    @Test func answersEachRequestInOrder() async throws {
+    @Test("A batch returns a response for each request, in order")
+    func answersEachRequestInOrder() async throws {
         let door = try await Door()
         let answer = await door.batch([
             BatchPart("a", "POST", "tables/TodoItem", #"{"id":"1","text":"milk"}"#),
@@ -74,13 +77,14 @@ import TidelineServerCore
         #expect(answer.parts[4]["body"] == nil)
     }
 
-    @Test func anEmptyBatchIsAccepted() async throws {
+    @Test("A batch without requests is accepted") func anEmptyBatchIsAccepted() async throws {
         let answer = try await Door().batch([])
         #expect(answer.status == 200)
         #expect(answer.text == #"{"responses":[]}"#)
     }
 
-    @Test func theVersionOfTheBatchAppliesToAllRequests() async throws {
+    @Test("The API version of the batch applies to requests without their own version")
+    func theVersionOfTheBatchAppliesToAllRequests() async throws {
         let door = try await Door()
         let parts = [
             BatchPart("1", "get", "tables/TodoItem"),
@@ -102,7 +106,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func requestIDsAreReturned() async throws {
+    @Test("The IDs of a batch and of its requests are returned with their responses")
+    func requestIDsAreReturned() async throws {
         let answer = try await Door().batch(
             [
                 BatchPart("1", "get", "tables/TodoItem", headers: ["x-request-id": "mine"]),
@@ -117,7 +122,8 @@ import TidelineServerCore
 
     // MARK: - Failures
 
-    @Test func nothingIsExecutedAfterAFailure() async throws {
+    @Test("No request of a batch is executed after a failed read")
+    func nothingIsExecutedAfterAFailure() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1"), Self.insert("1x"), BatchPart("no", "get", "tables/TodoItem/none"),
@@ -130,7 +136,8 @@ import TidelineServerCore
         #expect(await Self.ids(door) == ["1", "1x"])
     }
 
-    @Test func aFailedWriteStopsTheWritesAfterIt() async throws {
+    @Test("A failed write stops the writes after it in the batch")
+    func aFailedWriteStopsTheWritesAfterIt() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1"), BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#),
@@ -141,7 +148,8 @@ import TidelineServerCore
         #expect(await Self.ids(door) == ["1"])
     }
 
-    @Test func aMalformedWriteStopsTheBatchToo() async throws {
+    @Test("A malformed write stops the requests after it in the batch")
+    func aMalformedWriteStopsTheBatchToo() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1"), BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#),
@@ -151,14 +159,17 @@ import TidelineServerCore
         #expect(await Self.ids(door) == ["1"])
     }
 
-    @Test(arguments: [
-        ("continue-on-error", "continue-on-error", true),
-        ("odata.continue-on-error=true", "odata.continue-on-error=true", true),
-        ("return=minimal, Continue-On-Error = \"TRUE\"", "continue-on-error=true", true),
-        ("continue-on-error=false", "continue-on-error=false", false),
-        ("continue-on-error=false, continue-on-error", "continue-on-error=false", false),
-        ("continue-on-error=perhaps", nil, false),
-    ])
+    @Test(
+        "A batch continues after an error if the caller prefers it",
+        arguments: [
+            ("continue-on-error", "continue-on-error", true),
+            ("odata.continue-on-error=true", "odata.continue-on-error=true", true),
+            ("return=minimal, Continue-On-Error = \"TRUE\"", "continue-on-error=true", true),
+            ("continue-on-error=false", "continue-on-error=false", false),
+            ("continue-on-error=false, continue-on-error", "continue-on-error=false", false),
+            ("continue-on-error=perhaps", nil, false),
+        ]
+    )
     func continuesIfPreferred(_ prefer: String, _ applied: String?, _ goesOn: Bool) async throws {
         let door = try await Door()
         let answer = await door.batch(
@@ -178,7 +189,8 @@ import TidelineServerCore
         #expect(await Self.ids(door) == (goesOn ? ["1", "2"] : ["1"]))
     }
 
-    @Test func requestsThatDependOnAFailureAreSkipped() async throws {
+    @Test("A request that depends on a failed request is skipped")
+    func requestsThatDependOnAFailureAreSkipped() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -203,7 +215,8 @@ import TidelineServerCore
 
     // MARK: - Groups
 
-    @Test func aGroupIsAtomic() async throws {
+    @Test("An atomic group is executed completely or not at all")
+    func aGroupIsAtomic() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -234,7 +247,8 @@ import TidelineServerCore
         #expect(row["text"] as? String == "a")
     }
 
-    @Test func aGroupThatDependsOnAFailureIsSkippedAsAWhole() async throws {
+    @Test("An atomic group is skipped if one of its requests depends on a failure")
+    func aGroupThatDependsOnAFailureIsSkippedAsAWhole() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -247,7 +261,8 @@ import TidelineServerCore
         #expect(await Self.ids(door) == ["3"])
     }
 
-    @Test func aGroupMayChangeARowManyTimes() async throws {
+    @Test("An atomic group may write the same row several times")
+    func aGroupMayChangeARowManyTimes() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1", group: "g"),
@@ -262,7 +277,8 @@ import TidelineServerCore
 
     // MARK: - References
 
-    @Test func aReferenceIsTheRowOfAnEarlierRequest() async throws {
+    @Test("A reference in a batch stands for the row of an earlier request")
+    func aReferenceIsTheRowOfAnEarlierRequest() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -282,7 +298,8 @@ import TidelineServerCore
         #expect(answer.partBody(3)["rank"] as? Int == 3)
     }
 
-    @Test func aClassicPatchNamesItsRowInTheBody() async throws {
+    @Test("A classic PATCH in a batch names its row in the body")
+    func aClassicPatchNamesItsRowInTheBody() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -298,20 +315,28 @@ import TidelineServerCore
 
     // MARK: - The request itself
 
-    @Test(arguments: [
-        ("GET", 405), ("HEAD", 405), ("PUT", 405), ("DELETE", 405), ("PATCH", 405),
-        ("OPTIONS", 200),
-    ])
+    @Test(
+        "The batch endpoint allows POST only",
+        arguments: [
+            ("GET", 405), ("HEAD", 405), ("PUT", 405), ("DELETE", 405), ("PATCH", 405),
+            ("OPTIONS", 200),
+        ]
+    )
     func onlyPOSTIsAllowed(_ method: String, _ status: Int) async throws {
         let answer = try await Door().send(method, "/$batch")
         #expect(answer.status == status)
         #expect(answer.headers["Allow"] == "POST")
     }
 
-    @Test(arguments: [
-        ("application/json", 200), ("application/json; charset=utf-8", 200), ("text/plain", 415),
-        ("multipart/mixed; boundary=batch_1", 415), ("application/json-patch+json", 415), ("", 415),
-    ])
+    @Test(
+        "A batch whose content type is not JSON is rejected with 415",
+        arguments: [
+            ("application/json", 200), ("application/json; charset=utf-8", 200),
+            ("text/plain", 415),
+            ("multipart/mixed; boundary=batch_1", 415), ("application/json-patch+json", 415),
+            ("", 415),
+        ]
+    )
     func onlyJSONIsAccepted(_ type: String, _ status: Int) async throws {
         let answer = try await Door().send(
             "POST",
@@ -323,7 +348,8 @@ import TidelineServerCore
         if type.hasPrefix("multipart") { #expect(answer.error.contains("as JSON only")) }
     }
 
-    @Test func aMalformedBatchDoesNothing() async throws {
+    @Test("A malformed batch is rejected and executes none of its requests")
+    func aMalformedBatchDoesNothing() async throws {
         let door = try await Door()
         for bad in [
             BatchPart("insert-1", "get", "tables/TodoItem"),
@@ -344,7 +370,8 @@ import TidelineServerCore
         #expect(await Self.ids(door) == [])
     }
 
-    @Test func aRequestWithAConditionIsNotExecuted() async throws {
+    @Test("A batch request that has a condition is not executed")
+    func aRequestWithAConditionIsNotExecuted() async throws {
         let door = try await Door()
         var part = Self.insert("1")
         part.members.append(("if", "\"true\""))

@@ -69,7 +69,11 @@ import TidelineServerCore
     ]
 
     /// A write that succeeded leaves a version other than the one in its condition.
-    @Test(arguments: ["PATCH", "PUT", "DELETE"], [true, false])
+    @Test(
+        "The conflict handler is not called for a write without a conflict",
+        arguments: ["PATCH", "PUT", "DELETE"],
+        [true, false]
+    )
     func isNotCalledWithoutAConflict(_ method: String, isClassic: Bool) async throws {
         let calls = Mutex(0)
         let events = Mutex<[TableOperation]>([])
@@ -95,7 +99,7 @@ import TidelineServerCore
         #expect(events.withLock { $0 } == [.insert, expected])
     }
 
-    @Test(arguments: cases)
+    @Test("The resolution that the conflict handler returns is applied", arguments: cases)
     func appliesTheDecision(_ example: Case) async throws {
         let door = try await Self.door { _ in example.answer }
         let body = example.method == "DELETE" ? nil : #"{"rank":2}"#
@@ -113,7 +117,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func theHandlerSeesBothSides() async throws {
+    @Test("The conflict handler receives the server's row and the client's row")
+    func theHandlerSeesBothSides() async throws {
         let door = try await Self.door { conflict in
             #expect(conflict.operation == .update && !conflict.isDelete && conflict.id == "a")
             #expect(conflict.server["text"] == "theirs" && conflict.server.version != nil)
@@ -129,8 +134,10 @@ import TidelineServerCore
         #expect(patched.row["text"] as? String == "merged")
     }
 
-    /// The handler returns the whole row that it was shown, for writes that have no values.
-    @Test(arguments: ["DELETE", "POST", "PATCH"])
+    @Test(
+        "The row that the conflict handler returns replaces any kind of write",
+        arguments: ["DELETE", "POST", "PATCH"]
+    )
     func theWholeRowReplacesAnyWrite(_ method: String) async throws {
         let door = try await Self.door { conflict in
             var row = conflict.client
@@ -162,13 +169,15 @@ import TidelineServerCore
         #expect(row.body == answer.body)
     }
 
-    @Test func theTablePolicyAppliesIfTheHandlerRejects() async throws {
+    @Test("The table's conflict rule applies if the handler does not decide")
+    func theTablePolicyAppliesIfTheHandlerRejects() async throws {
         let door = try await Self.door(conflict: .clientWins) { _ in .policy }
         let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
         #expect(answer.status == 200 && answer.row["rank"] as? Int == 2)
     }
 
-    @Test func classicVersionsInTheBody() async throws {
+    @Test("A stale version in the body of a classic update calls the conflict handler")
+    func classicVersionsInTheBody() async throws {
         let door = try await Self.door { _ in .client }
         let old = await door.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
         _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
@@ -177,7 +186,8 @@ import TidelineServerCore
         #expect(answer.status == 200 && answer.row["rank"] as? Int == 3)
     }
 
-    @Test func aRowThatChangesWhileTheHandlerRuns() async throws {
+    @Test("The conflict handler runs again if the row changed in the meantime")
+    func aRowThatChangesWhileTheHandlerRuns() async throws {
         let other = Mutex<Door?>(nil)
         let asked = Mutex(0)
         let door = try await Self.door { _ in
@@ -197,7 +207,8 @@ import TidelineServerCore
         #expect(asked.withLock { $0 } == 2)
     }
 
-    @Test func otherFailedPreconditionsAreNotConflicts() async throws {
+    @Test("A failed If-None-Match condition is not a conflict")
+    func otherFailedPreconditionsAreNotConflicts() async throws {
         let door = try await Self.door { _ in .client }
         let answer = await door.send(
             "PATCH",
@@ -208,7 +219,8 @@ import TidelineServerCore
         #expect(answer.status == 412)
     }
 
-    @Test func rejectionsByTheHandler() async throws {
+    @Test("A rejection by the conflict handler becomes the response")
+    func rejectionsByTheHandler() async throws {
         let door = try await Self.door { _ in throw Rejection(422, "Ask a person.") }
         let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
         #expect(answer.status == 422 && answer.error == "Ask a person.")

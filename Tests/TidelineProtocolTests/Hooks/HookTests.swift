@@ -39,7 +39,8 @@ private struct Broken: Error {}
 
     // MARK: - Before
 
-    @Test func beforeAWriteChangesIt() async throws {
+    @Test("A hook before a write changes the values of the write")
+    func beforeAWriteChangesIt() async throws {
         let door = try await Self.door { hooks in
             hooks.beforeWrite = { change in
                 if change.operation == .insert { change.values["rank"] = 7 }
@@ -64,8 +65,10 @@ private struct Broken: Error {}
         #expect(patched.row["text"] as? String == "Z")
     }
 
-    /// A patch that cannot be applied is rejected at the same point as for a table without hooks.
-    @Test(arguments: [false, true])
+    @Test(
+        "A patch that cannot be applied is rejected in the same way with and without a hook",
+        arguments: [false, true]
+    )
     func aPatchThatIsRejectedByContent(hasHook: Bool) async throws {
         let door = try await Self.door { hooks in
             guard hasHook else { return }
@@ -83,7 +86,8 @@ private struct Broken: Error {}
         #expect(await status("a", "*") == 400)
     }
 
-    @Test func beforeAWriteRejectsIt() async throws {
+    @Test("A write is rejected if the hook before it throws or sets invalid values")
+    func beforeAWriteRejectsIt() async throws {
         let door = try await Self.door { hooks in
             hooks.beforeWrite = { change in
                 if change.operation == .delete { throw Rejection(422, "Not yet.") }
@@ -108,8 +112,8 @@ private struct Broken: Error {}
         #expect(await door.send("GET", "/tables/TodoItem/a").row["text"] as? String == "x")
     }
 
-    /// A hook decides on a row that is still unchanged when the write is executed.
-    @Test func aRowThatChangesMeanwhileIsPassedToTheHookAgain() async throws {
+    @Test("A hook runs again if the row that it read changed before the write")
+    func aRowThatChangesMeanwhileIsPassedToTheHookAgain() async throws {
         let diary = Diary()
         let other = Mutex<Door?>(nil)
         let door = try await Self.door { hooks in
@@ -131,7 +135,8 @@ private struct Broken: Error {}
         #expect(diary.take() == ["\(Value.string("old"))", "\(Value.string("new"))"])
     }
 
-    @Test func aRowThatKeepsChangingIsRejected() async throws {
+    @Test("A write is rejected with 503 if its row changes during each run of the hook")
+    func aRowThatKeepsChangingIsRejected() async throws {
         let other = Mutex<Door?>(nil)
         let door = try await Self.door { hooks in
             hooks.beforeWrite = { change in
@@ -147,7 +152,8 @@ private struct Broken: Error {}
         #expect(answer.status == 503 && answer.headers["Retry-After"] != nil)
     }
 
-    @Test func valuesThatHooksDoNotChangeStayExact() async throws {
+    @Test("A time that a hook does not change keeps its microseconds")
+    func valuesThatHooksDoNotChangeStayExact() async throws {
         let table = TableDefinition("TodoItem", columns: [ColumnDefinition("at", .dateTime)])
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
@@ -165,7 +171,8 @@ private struct Broken: Error {}
 
     // MARK: - After, and reads
 
-    @Test func afterAWriteTheRowIsStored() async throws {
+    @Test("The hook after a write runs when the row is stored, and only for executed writes")
+    func afterAWriteTheRowIsStored() async throws {
         let diary = Diary()
         let other = Mutex<Door?>(nil)
         let door = try await Self.door { hooks in
@@ -193,7 +200,8 @@ private struct Broken: Error {}
         #expect(diary.take() == ["delete 7 false", "undelete 8 true"])
     }
 
-    @Test func readsAreObservedAndRejected() async throws {
+    @Test("Hooks reject reads and observe how many rows a read returned")
+    func readsAreObservedAndRejected() async throws {
         let diary = Diary()
         let door = try await Self.door { hooks in
             hooks.beforeRead = { read in if read.id == "b" { throw Rejection(403, "Not this.") } }
@@ -210,7 +218,8 @@ private struct Broken: Error {}
 
     // MARK: - Row filters
 
-    @Test func rowsOutsideTheFilterAreAbsent() async throws {
+    @Test("A write of a row outside the row filter is rejected with 403")
+    func rowsOutsideTheFilterAreAbsent() async throws {
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in "text eq \("it's") or rank gt \(5)" }
         }
@@ -229,7 +238,8 @@ private struct Broken: Error {}
         #expect(list.ids == ["in"] && list.row["count"] as? Int == 1)
     }
 
-    @Test func aFilteredRowIsHiddenEverywhere() async throws {
+    @Test("A row outside the row filter is hidden from every kind of request")
+    func aFilteredRowIsHiddenEverywhere() async throws {
         let isOpen = Mutex(true)
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in isOpen.withLock { $0 } ? nil : "rank gt 5" }
@@ -252,8 +262,8 @@ private struct Broken: Error {}
         #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
     }
 
-    /// The filter is combined with the owner rule; both know the user.
-    @Test func filtersKnowTheUser() async throws {
+    @Test("The row filter knows the user and is combined with the owner rule")
+    func filtersKnowTheUser() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { user in "rank eq \(user?.id == "anna" ? 1 : 2)" }
         hooks.beforeWrite = { change in
@@ -295,7 +305,10 @@ private struct Broken: Error {}
         #expect(await door.send("GET", "/api/mine").status == 401)
     }
 
-    @Test(arguments: ["nope eq 1", "text eq", "1"])
+    @Test(
+        "An invalid row filter makes lists and inserts fail with 500",
+        arguments: ["nope eq 1", "text eq", "1"]
+    )
     func anInvalidFilterHidesEveryRow(_ text: String) async throws {
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in RowFilter(stringLiteral: text) }
@@ -304,8 +317,10 @@ private struct Broken: Error {}
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 500)
     }
 
-    /// A value cannot become anything but a literal.
-    @Test(arguments: ["x' or 'a' eq 'a", "'", "", "\\", "x') or (1 eq 1", "%", "é\u{1F600}"])
+    @Test(
+        "A value in a row filter is always a literal",
+        arguments: ["x' or 'a' eq 'a", "'", "", "\\", "x') or (1 eq 1", "%", "é\u{1F600}"]
+    )
     func valuesAreLiterals(_ text: String) async throws {
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in "text eq \(text) and complete eq \(false)" }

@@ -18,7 +18,8 @@ import TidelineServerSQLite
     /// A First-Sent that is too far in the future before hooks run may be acceptable when the write is executed.
     ///
     /// Method: each read of the clock advances it by a second, and idempotency keys are from around the limit.
-    @Test func timeThatPassesBypassesNoHook() async throws {
+    @Test("A First-Sent time at the limit of the allowed future does not bypass a hook")
+    func timeThatPassesBypassesNoHook() async throws {
         let clock = TestClock(step: 1_000_000)
         var hooks = TableHooks()
         hooks.beforeWrite = { $0.values["rank"] = 7 }
@@ -37,8 +38,11 @@ import TidelineServerSQLite
         #expect(statuses == [201, 412])
     }
 
-    /// A write that was executed is answered again, even if it would be rejected now.
-    @Test(arguments: [false, true], [false, true])
+    @Test(
+        "A repeated write gets its stored answer even if a stricter rule would reject it now",
+        arguments: [false, true],
+        [false, true]
+    )
     func rulesThatBecameStricter(hasHooks: Bool, isInBatch: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()

@@ -97,7 +97,10 @@ struct DeltaPuller {
         #expect(answer.status == 200, "\(answer.text)")
     }
 
-    @Test(arguments: ["odata.track-changes", "track-changes", "maxpagesize=5, Track-Changes"])
+    @Test(
+        "A list with the track-changes preference ends in a delta link",
+        arguments: ["odata.track-changes", "track-changes", "maxpagesize=5, Track-Changes"]
+    )
     func listsWithThePreferenceEndInALink(_ preference: String) async throws {
         let door = try await Door()
         await Self.write(door, "a")
@@ -113,8 +116,10 @@ struct DeltaPuller {
         #expect(plain.headers["Preference-Applied"] == nil)
     }
 
-    /// The server knows the table clock, so it does not read it: the store performs no read.
-    @Test(.enabled(if: !Door.usesPostgres, "PostgreSQL is always read"))
+    @Test(
+        "The server knows the table clock, so a delta without changes needs no read",
+        .enabled(if: !Door.usesPostgres, "PostgreSQL is always read")
+    )
     func nothingNewIsAnsweredWithoutARead() async throws {
         let door = try await Door()
         await Self.write(door, "a")
@@ -127,7 +132,7 @@ struct DeltaPuller {
         #expect(same.deltaLink == list.deltaLink && same.body.count < 400)
     }
 
-    @Test func changesAreInCommitOrder() async throws {
+    @Test("A delta reports changes in commit order") func changesAreInCommitOrder() async throws {
         let door = try await Door()
         for id in ["a", "b", "c", "d"] { await Self.write(door, id) }
         var puller = DeltaPuller(door)
@@ -146,7 +151,8 @@ struct DeltaPuller {
         #expect(puller.reported.isEmpty && puller.link == link)
     }
 
-    @Test func rowsThatLeaveTheFilterAreRemoved() async throws {
+    @Test("A delta reports a row that no longer matches the filter as removed")
+    func rowsThatLeaveTheFilterAreRemoved() async throws {
         let door = try await Door()
         let filter = "$filter=complete eq false&$select=id,text,version"
         for id in ["a", "b", "c"] { await Self.write(door, id) }
@@ -168,7 +174,8 @@ struct DeltaPuller {
         #expect(puller.reported == ["done"])
     }
 
-    @Test func aSelectionAppliesToChanges() async throws {
+    @Test("The selection of a list applies to its deltas")
+    func aSelectionAppliesToChanges() async throws {
         let door = try await Door()
         await Self.write(door, "a")
         let list = await door.send(
@@ -182,7 +189,8 @@ struct DeltaPuller {
         #expect(page.text.hasPrefix(#"{"items":[{"text":"x"}],"#))
     }
 
-    @Test func aFirstListHasNoTombstones() async throws {
+    @Test("The first list with change tracking contains no tombstones")
+    func aFirstListHasNoTombstones() async throws {
         let door = try await Door()
         await Self.write(door, "a")
         await Self.write(door, "b")
@@ -200,10 +208,13 @@ struct DeltaPuller {
         )
     }
 
-    /// `$top` limits a page; the list is complete whatever its value.
-    @Test(arguments: [
-        "$top=2", "$top=2&$orderby=rank desc,text", "$count=true", "$orderby=updatedAt",
-    ])
+    /// `$top` limits a page, not the list.
+    @Test(
+        "A tracked list and its deltas are complete despite writes between pages",
+        arguments: [
+            "$top=2", "$top=2&$orderby=rank desc,text", "$count=true", "$orderby=updatedAt",
+        ]
+    )
     func pagesWithWritesInBetween(_ query: String) async throws {
         let door = try await Door([
             TableDefinition("TodoItem", columns: Door.todo.schema.columns, pageSize: 3)
@@ -229,7 +240,8 @@ struct DeltaPuller {
         #expect(puller.rows == (try await puller.fresh()))
     }
 
-    @Test func countsAreForChanges() async throws {
+    @Test("The count of a delta is the number of changes that remain")
+    func countsAreForChanges() async throws {
         let door = try await Door()
         for id in ["a", "b", "c"] { await Self.write(door, id) }
         let list = await door.send("GET", "/tables/TodoItem?$count=true", headers: Self.tracked)
@@ -244,10 +256,12 @@ struct DeltaPuller {
         #expect(await door.send("GET", "/tables/TodoItem?" + next).row["count"] as? Int == 2)
     }
 
-    /// If changes cannot be tracked, the preference is not applied, and the list is unchanged.
-    @Test(arguments: [
-        "$filter=updatedAt gt now()", "$orderby=now()", "$skip=1", "$top=0",
-    ])
+    @Test(
+        "The preference is not applied to a list whose changes cannot be tracked",
+        arguments: [
+            "$filter=updatedAt gt now()", "$orderby=now()", "$skip=1", "$top=0",
+        ]
+    )
     func preferencesThatAreNotApplied(_ query: String) async throws {
         let door = try await Door()
         for id in ["a", "b", "c"] { await Self.write(door, id) }
@@ -267,7 +281,8 @@ struct DeltaPuller {
         #expect(classic.ids == ["a", "b"] && classic.headers["Preference-Applied"] == nil)
     }
 
-    @Test func modifiedLinksAreHarmless() async throws {
+    @Test("A modified delta link works, or is rejected with 400 or 410")
+    func modifiedLinksAreHarmless() async throws {
         let door = try await Door()
         await Self.write(door, "a")
         let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
@@ -336,7 +351,8 @@ struct DeltaPuller {
         #expect(classic.status == 400)
     }
 
-    @Test func aLinkNeedsThePermission() async throws {
+    @Test("A delta link is rejected if reads of the table are disabled")
+    func aLinkNeedsThePermission() async throws {
         let door = try await Door()
         let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
         let link = try #require(list.deltaLink)
@@ -346,7 +362,8 @@ struct DeltaPuller {
         #expect(await closed.send("GET", "/tables/TodoItem?" + link).status == 405)
     }
 
-    @Test func linksBeforeTheRetentionHorizonAreRejected() async throws {
+    @Test("A delta link from before the retention horizon is rejected with 410")
+    func linksBeforeTheRetentionHorizonAreRejected() async throws {
         let clock = TestClock()
         var table = Door.todo
         table.tombstoneDays = 1
@@ -383,8 +400,8 @@ struct DeltaPuller {
         )
     }
 
-    /// After a restart the clock and the horizon are unchanged, and a new column makes links unusable.
-    @Test func linksAfterARestart() async throws {
+    @Test("A delta link survives a restart but not a new column")
+    func linksAfterARestart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
@@ -415,7 +432,8 @@ struct DeltaPuller {
         }
     }
 
-    @Test func aDeltaWithoutChangesIsSmall() async throws {
+    @Test("A delta without changes is small and returns the same link")
+    func aDeltaWithoutChangesIsSmall() async throws {
         let door = try await Door()
         for id in 0..<5 { await Self.write(door, "\(id)") }
         let list = await door.send(

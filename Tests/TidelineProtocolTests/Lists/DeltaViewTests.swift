@@ -68,7 +68,7 @@ import TidelineServerSQLite
         )
     }
 
-    @Test(arguments: [true, false])
+    @Test("A deleted row is reported to its owner only", arguments: [true, false])
     func deletesAreReportedToTheirOwnerOnly(softDelete: Bool) async throws {
         let door = try await Self.owned(softDelete: softDelete)
         for (user, id) in [("anna", "a"), ("anna", "c"), ("bert", "b")] {
@@ -96,7 +96,8 @@ import TidelineServerSQLite
         #expect(anna.reported.isEmpty)
     }
 
-    @Test func linksOfOtherCallersAreRejected() async throws {
+    @Test("The delta link of another caller is rejected with 410")
+    func linksOfOtherCallersAreRejected() async throws {
         let door = try await Self.owned(softDelete: true)
         _ = try await Self.send(door, "anna", "POST", "", #"{"id":"a"}"#)
         var anna = DeltaPuller(door, headers: try Self.headers("anna"))
@@ -108,7 +109,8 @@ import TidelineServerSQLite
     }
 
     /// A server without the app's filter does not log the changes that the callers of the filter would need.
-    @Test func linksFromBeforeARunWithoutTheFilter() async throws {
+    @Test("A delta link from before a run without the row filter expires")
+    func linksFromBeforeARunWithoutTheFilter() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             func open(isFiltered: Bool) async throws -> Door {
@@ -144,7 +146,10 @@ import TidelineServerSQLite
         }
     }
 
-    @Test(arguments: [true, false])
+    @Test(
+        "A delta reports rows that enter or leave the row filter of a caller",
+        arguments: [true, false]
+    )
     func rowsThatLeaveAFilterInCodeAreReported(softDelete: Bool) async throws {
         let door = try await Self.teamed(softDelete: softDelete)
         func post(_ id: String, _ team: String) async throws {
@@ -188,7 +193,8 @@ import TidelineServerSQLite
         #expect(red.reported == ["a"])
     }
 
-    @Test func aFilterInCodeHasAFingerprint() async throws {
+    @Test("A delta link works only with the row filter that it was created with")
+    func aFilterInCodeHasAFingerprint() async throws {
         let door = try await Self.teamed()
         var red = DeltaPuller(door, headers: try Self.headers("red"))
         try await red.pull()
@@ -197,8 +203,8 @@ import TidelineServerSQLite
         #expect(try await Self.send(door, "root", "GET", link).code == "viewChanged")
     }
 
-    /// The fingerprint is the filter's text, unless the code names another one.
-    @Test func fingerprints() async throws {
+    @Test("The fingerprint of a row filter is its text unless the code sets another one")
+    func fingerprints() async throws {
         let filter = Mutex<RowFilter>("rank eq 0")
         var hooks = TableHooks()
         hooks.rowFilter = { _ in filter.withLock { $0 } }
@@ -227,8 +233,8 @@ import TidelineServerSQLite
         #expect(await !follows(("rank eq \(1)", "rank eq 1"), ("rank eq \(1)", nil)))
     }
 
-    /// A filter whose result changes with time alone cannot be tracked.
-    @Test func filtersThatUseTheTime() async throws {
+    @Test("A list whose row filter depends on the time gets no delta link")
+    func filtersThatUseTheTime() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "updatedAt le now()" }
         let door = try await Door(hooks: ["TodoItem": hooks])
@@ -241,7 +247,8 @@ import TidelineServerSQLite
         #expect(list.headers["Preference-Applied"] == nil)
     }
 
-    @Test func logsArePurgedAfterTheirRetention() async throws {
+    @Test("The change log is purged after its retention, and older delta links expire")
+    func logsArePurgedAfterTheirRetention() async throws {
         let clock = TestClock()
         var table = Door.todo
         table.softDelete = false
@@ -268,9 +275,10 @@ import TidelineServerSQLite
         #expect(last.status == 200 && last.headers["Tideline-Horizon"] != nil)
     }
 
-    /// Many changes that the caller may not see: each response checks a part of them, and the last one
-    /// reports the rest.
-    @Test(arguments: [true, false])
+    @Test(
+        "Each delta response checks a bounded number of changes that the caller may not see",
+        arguments: [true, false]
+    )
     func aResponseChecksABoundedNumberOfWrites(softDelete: Bool) async throws {
         let door = try await Self.teamed(softDelete: softDelete, changeScan: 20)
         func post(_ id: String, _ team: String) async throws {
@@ -303,8 +311,10 @@ import TidelineServerSQLite
         #expect(last.row["count"] as? Int == 0 && last.row["nextLink"] is NSNull)
     }
 
-    /// Random writes of several callers: a caller that follows links has the same rows as a new list.
-    @Test(arguments: [1, 2, 3, 4, 5, 6])
+    @Test(
+        "A caller that follows delta links has the same rows as a new list",
+        arguments: [1, 2, 3, 4, 5, 6]
+    )
     func followingLinksGivesTheRowsOfAList(_ seed: UInt64) async throws {
         var chance = SeededChance(seed)
         let isSoft = seed % 2 == 0

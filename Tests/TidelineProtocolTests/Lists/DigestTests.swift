@@ -77,7 +77,10 @@ import TidelineServerSQLite
         return await door.send("GET", "/tables/TodoItem?" + query, headers: fields).rows
     }
 
-    @Test(arguments: [0, 1, 2, 15, 16, 17, 31, 33, 160, 1000])
+    @Test(
+        "The ranges of a digest are contiguous and match the rows of a list",
+        arguments: [0, 1, 2, 15, 16, 17, 31, 33, 160, 1000]
+    )
     func rangesAreContiguous(_ count: Int) async throws {
         let door = try await Door()
         for number in 0..<count {
@@ -110,7 +113,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func eachUserSeesTheirOwn() async throws {
+    @Test("A digest covers the rows of its caller only") func eachUserSeesTheirOwn() async throws {
         var table = Door.todo
         table.owner = "userId"
         let door = try await Door([table], authenticator: try Tokens.authenticator())
@@ -135,16 +138,19 @@ import TidelineServerSQLite
         #expect(try await Self.digest(door).status == 401)
     }
 
-    @Test(arguments: [
-        "$top=1", "$orderby=id", "$filter=", "$filter=nothing eq 1", "$filter=id eq",
-        "after=", "upTo=", "after=a&after=b", "upTo=%22", "after=a/b", "$filter=a&$filter=b",
-    ])
+    @Test(
+        "A digest with an invalid option is rejected with 400",
+        arguments: [
+            "$top=1", "$orderby=id", "$filter=", "$filter=nothing eq 1", "$filter=id eq",
+            "after=", "upTo=", "after=a&after=b", "upTo=%22", "after=a/b", "$filter=a&$filter=b",
+        ]
+    )
     func invalidOptionsAreRejected(_ query: String) async throws {
         let answer = try await Self.digest(try await Door(), query)
         #expect(answer.status == 400 && !answer.error.isEmpty)
     }
 
-    @Test func bounds() async throws {
+    @Test("A digest is limited to the ids between its bounds") func bounds() async throws {
         let door = try await Door()
         for id in ["a", "b", "c"] {
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
@@ -157,7 +163,7 @@ import TidelineServerSQLite
         try Self.check(answer, all)
     }
 
-    @Test func digestIsNotARow() async throws {
+    @Test("A digest cannot be written or inserted as a row") func digestIsNotARow() async throws {
         let door = try await Door()
         for method in ["PATCH", "PUT", "DELETE", "POST"] {
             let answer = await door.send(method, "/tables/TodoItem/$digest", "{}")

@@ -28,8 +28,8 @@ import TidelineTestKit
         String(repeating: open, count: count) + core + String(repeating: close, count: count)
     }
 
-    /// Prepared queries are cached by text; the time is that of each request.
-    @Test func nowIsTheMomentOfTheRequest() async throws {
+    @Test("A cached query that calls now uses the time of each request")
+    func nowIsTheMomentOfTheRequest() async throws {
         let clock = TestClock()
         let door = try await Door([Self.tasks], clock: clock)
         let due = Timestamp(microseconds: clock.now() + 60_000_000).text
@@ -54,7 +54,8 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Task?$orderby=now(),id").ids == ["a"])
     }
 
-    @Test func rowFiltersKnowTheTime() async throws {
+    @Test("A row filter that calls now hides a row when its time has passed")
+    func rowFiltersKnowTheTime() async throws {
         let clock = TestClock()
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "due gt now() or due eq null" }
@@ -69,8 +70,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Task").ids.isEmpty)
     }
 
-    /// Every statement that contains a filter or an order accepts the maximum depth.
-    @Test(arguments: [true, false])
+    @Test("A query of the maximum depth is accepted and paged", arguments: [true, false])
     func deepQueriesPage(classic: Bool) async throws {
         let door = try await Door([Self.tasks])
         for index in 0..<7 {
@@ -101,7 +101,11 @@ import TidelineTestKit
         #expect(await door.send("GET", skipping, classic: classic).ids == ["2", "3", "4"])
     }
 
-    @Test(arguments: ["$filter", "$orderby"], [true, false])
+    @Test(
+        "A query that is too deep is rejected with the position and the limit",
+        arguments: ["$filter", "$orderby"],
+        [true, false]
+    )
     func tooDeepQueriesNameThePositionAndTheLimit(_ option: String, _ classic: Bool) async throws {
         let door = try await Door([Self.tasks])
         for (text, position) in [
@@ -120,7 +124,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func longChainsAreAccepted() async throws {
+    @Test("A filter with a chain of 500 conditions is accepted")
+    func longChainsAreAccepted() async throws {
         let door = try await Door([Self.tasks])
         _ = await door.send("POST", "/tables/Task", #"{"id":"a","text":"it","rank":499}"#)
         for joint in ["or", "and"] {
@@ -133,7 +138,10 @@ import TidelineTestKit
     }
 
     /// A row is one step for the database, so patterns and deep expressions check the time limit themselves.
-    @Test(arguments: [false] + (PostgresCluster.reasonToSkip == nil ? [true] : []))
+    @Test(
+        "A slow function in a filter is interrupted at the time limit of a query",
+        arguments: [false] + (PostgresCluster.reasonToSkip == nil ? [true] : [])
+    )
     func slowFunctionsAreInterrupted(onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()

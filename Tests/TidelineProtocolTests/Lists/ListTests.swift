@@ -29,7 +29,8 @@ import TidelineServerCore
         return link.hasPrefix("/") ? link : "/tables/TodoItem?" + link
     }
 
-    @Test func classicResponses() async throws {
+    @Test("A classic list is an array, or an object if the caller requests a count")
+    func classicResponses() async throws {
         let door = try await filled(3)
         let array = await door.send("GET", "/tables/TodoItem", classic: true)
         #expect(array.ids == ["1000", "1001", "1002"])
@@ -45,7 +46,8 @@ import TidelineServerCore
         #expect(empty.text == "[]")
     }
 
-    @Test func datasyncResponses() async throws {
+    @Test("A datasync list is an object with items, a count and a next link")
+    func datasyncResponses() async throws {
         let door = try await filled(3)
         let empty = await door.send("GET", "/tables/TodoItem?$filter=rank eq 9")
         #expect(empty.text == #"{"items":[],"count":null,"nextLink":null}"#)
@@ -57,13 +59,16 @@ import TidelineServerCore
         #expect(some.text.hasPrefix(#"{"items":[{"rank":0,"id":"1000"}],"#))
     }
 
-    @Test(arguments: [
-        ("odata.maxpagesize=3", 3, "odata.maxpagesize=3"),
-        ("MaxPageSize=120", 110, "maxpagesize=120"),
-        ("return=minimal, maxpagesize = \"4\";a=b, maxpagesize=9", 4, "maxpagesize=4"),
-        ("maxpagesize=900", 110, "maxpagesize=500"),
-        ("maxpagesize=0, odata.maxpagesize=", 100, nil),
-    ])
+    @Test(
+        "The caller chooses the page size of a datasync list, up to the maximum",
+        arguments: [
+            ("odata.maxpagesize=3", 3, "odata.maxpagesize=3"),
+            ("MaxPageSize=120", 110, "maxpagesize=120"),
+            ("return=minimal, maxpagesize = \"4\";a=b, maxpagesize=9", 4, "maxpagesize=4"),
+            ("maxpagesize=900", 110, "maxpagesize=500"),
+            ("maxpagesize=0, odata.maxpagesize=", 100, nil),
+        ]
+    )
     func theCallerChoosesThePageSize(prefer: String, rows: Int, applied: String?) async throws {
         var table = Door.todo
         table.maxTop = 500
@@ -84,6 +89,7 @@ import TidelineServerCore
     }
 
     @Test(
+        "The next links of a list lead through all its rows",
         arguments: [true, false],
         [
             "$orderby=rank desc,complete", "$orderby=updatedAt", "$filter=complete eq true", "",
@@ -107,7 +113,8 @@ import TidelineServerCore
         #expect(pages == (all.count + (isClassic ? 49 : 99)) / (isClassic ? 50 : 100))
     }
 
-    @Test func aTopAboveThePageSizeIsPaged() async throws {
+    @Test("A list whose limit exceeds the page size is paged")
+    func aTopAboveThePageSizeIsPaged() async throws {
         let door = try await filled(230)
         let first = await door.send("GET", "/tables/TodoItem?$top=150&$skip=10")
         #expect(first.ids.count == 100)
@@ -125,7 +132,7 @@ import TidelineServerCore
         #expect((path.row["nextLink"] as? String)?.hasPrefix("/tables/TodoItem?") == true)
     }
 
-    @Test(arguments: [true, false])
+    @Test("No row is lost when rows change between the pages of a list", arguments: [true, false])
     func noRowIsLostWhileRowsMove(_ isClassic: Bool) async throws {
         let door = try await filled(300)
         var target: String? = "/tables/TodoItem?$orderby=updatedAt"
@@ -153,7 +160,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func aPageEndsAtItsByteLimit() async throws {
+    @Test("A page ends at its byte limit") func aPageEndsAtItsByteLimit() async throws {
         var limits = ServerLimits()
         limits.pageBytes = 2000
         let door = try await filled(60, limits: limits)
@@ -168,7 +175,8 @@ import TidelineServerCore
         #expect(ids == (1000..<1045).map(String.init))
     }
 
-    @Test func versionsAreReturnedOnRequest() async throws {
+    @Test("A list can be filtered by the version of a row")
+    func versionsAreReturnedOnRequest() async throws {
         let door = try await filled(3)
         let version =
             await door.send("GET", "/tables/TodoItem/1001").row["version"] as? String ?? ""
@@ -177,7 +185,8 @@ import TidelineServerCore
         #expect(answer.ids == ["1001"])
     }
 
-    @Test func optionErrorsNameOptionAndPosition() async throws {
+    @Test("The error for an invalid query option names the option and the position")
+    func optionErrorsNameOptionAndPosition() async throws {
         let door = try await Door()
         let unknown = await door.send("GET", "/tables/TodoItem?$expand=x")
         #expect(unknown.error.contains("$expand") && unknown.error.contains("$filter"))
@@ -185,7 +194,8 @@ import TidelineServerCore
         #expect(column.row["position"] as? Int == 14)
     }
 
-    @Test func queriesAreComparedByBytes() async throws {
+    @Test("A filter compares strings by their bytes")
+    func queriesAreComparedByBytes() async throws {
         let door = try await Door()
         for (id, text) in [("one", "caf\u{E9}"), ("two", "cafe\u{301}"), ("three", "K")] {
             let body = #"{"id":"\#(id)","text":"\#(text)"}"#
@@ -199,8 +209,8 @@ import TidelineServerCore
         }
     }
 
-    /// A cached query must not outlive the table definition that it was built from.
-    @Test func theSameQueryAfterATableChange() async throws {
+    @Test("A cached query does not outlive the table definition that it was built from")
+    func theSameQueryAfterATableChange() async throws {
         let door = try await Door(dynamic: true)
         let queries = [
             "$filter=rank eq null", "$filter=complete eq false", "$filter=color eq 'red'",

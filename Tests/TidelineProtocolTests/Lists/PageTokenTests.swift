@@ -45,7 +45,10 @@ import TidelineServerCore
         ("text", #"["a","\ud800"]"#), ("text", "\u{0}"), ("text", #"[{"a":1},"a"]"#),
     ]
 
-    @Test(arguments: refused)
+    @Test(
+        "A page token with keys that do not fit the order is rejected with 400",
+        arguments: refused
+    )
     func isRejected(_ order: String, _ token: String) async throws {
         let door = try await Door([Self.table])
         _ = await door.send("POST", "/tables/Thing", #"{"id":"a"}"#)
@@ -66,8 +69,10 @@ import TidelineServerCore
         ("version", #"[-9223372036854775808,""]"#, 1), ("id", #"["a"]"#, 1),
     ]
 
-    /// The least and the greatest values of a key lead to pages.
-    @Test(arguments: edges)
+    @Test(
+        "A page token with the least or the greatest value of a key leads to a page",
+        arguments: edges
+    )
     func isAcceptedAtTheLimits(_ order: String, _ token: String, _ rows: Int) async throws {
         let door = try await Door([Self.table])
         let body = #"{"id":"b","whole":1,"number":1.5,"due":"2026-01-01T00:00:00Z"}"#
@@ -85,7 +90,7 @@ import TidelineServerCore
         "text eq 'b' desc,price", "null,whole", "'x',1,1.5,whole", "round(price),day desc",
     ]
 
-    @Test(arguments: orders)
+    @Test("The page tokens of every order lead through all rows", arguments: orders)
     func leadsThroughAllRows(_ order: String) async throws {
         var table = Self.table
         table.pageSize = 3
@@ -141,7 +146,7 @@ import TidelineServerCore
         return door
     }
 
-    @Test(arguments: longOrders)
+    @Test("A page token stays short because a long key is read from its row", arguments: longOrders)
     func aLongKeyIsReadFromItsRow(_ order: String) async throws {
         let door = try await long()
         let all = await door.send("GET", "/tables/Thing?$orderby=\(order)&$top=100", classic: true)
@@ -158,8 +163,11 @@ import TidelineServerCore
         #expect(ids == all.ids)
     }
 
-    /// If the row of a link changes or is deleted in the meantime, rows are returned twice at worst.
-    @Test(arguments: longOrders, ["PATCH", "DELETE"])
+    @Test(
+        "No row is lost when the row of a next link changes or is deleted",
+        arguments: longOrders,
+        ["PATCH", "DELETE"]
+    )
     func noRowIsLostWhenTheRowOfTheLinkChanges(_ order: String, _ method: String) async throws {
         let door = try await long()
         var seen: Set<String> = []
@@ -194,7 +202,7 @@ import TidelineServerCore
         ("text", #"{"id":"a","version":1,"keys":[],"x":1}"#), ("text", #"{"id":"a","id":"a"}"#),
     ]
 
-    @Test(arguments: refusedMarks)
+    @Test("A malformed page token for a long key is rejected with 400", arguments: refusedMarks)
     func aTokenOfAnotherTypeIsRejected(_ order: String, _ token: String) async throws {
         let door = try await Door([Self.table])
         #expect(await door.send("GET", Self.target(order, token)).status == 400)

@@ -91,7 +91,11 @@ private actor Writers {
     /// A burst of writes creates 40 rows in a millisecond; a calm table has one row in each.
     ///
     /// Without a pause other writers write in the millisecond in which a page is served.
-    @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 0), (1000, 1000)])
+    @Test(
+        "A pull during concurrent writes loses no row",
+        arguments: Device.Algorithm.allCases,
+        [(1, 1000), (1, 0), (200, 0), (1000, 1000)]
+    )
     func noRowIsLost(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
         for seed in TestScope.first(1, of: 1...10) {
             let lost = try await Self.lost(
@@ -109,7 +113,11 @@ private actor Writers {
     }
 
     /// A page may end within a millisecond, and rows that the client has read may leave that millisecond.
-    @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 1000)])
+    @Test(
+        "A pull with small pages loses no row during concurrent writes",
+        arguments: Device.Algorithm.allCases,
+        [(1, 1000), (1, 0), (200, 1000)]
+    )
     func noRowIsLostBySmallPages(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
         for seed in TestScope.first(1, of: 1...10) {
             let lost = try await Self.lost(
@@ -123,8 +131,10 @@ private actor Writers {
         }
     }
 
-    /// A caller's filter may look like that of a pull; `$skip` is an offset in it.
-    @Test(arguments: [0, 20, 399])
+    @Test(
+        "The $skip option is an offset in a caller's filter that resembles that of a pull",
+        arguments: [0, 20, 399]
+    )
     func skipInOtherTimeFiltersIsAnOffset(_ from: Int) async throws {
         let door = try await Door(clock: TestClock(step: 100))
         for index in 0..<400 {
@@ -148,7 +158,10 @@ private actor Writers {
     }
 
     /// Measures the figures in docs/PROTOCOL.md, on demand.
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["MEASURE_PULLS"] != nil))
+    @Test(
+        "The rows that pulls of the original clients lose are measured on demand",
+        .enabled(if: ProcessInfo.processInfo.environment["MEASURE_PULLS"] != nil)
+    )
     func measure() async throws {
         for algorithm in Device.Algorithm.allCases {
             for (step, pause, size) in [

@@ -50,7 +50,8 @@ import TidelineServerCore
         return (ids, pages)
     }
 
-    @Test func queriesThatANaiveServerGetsWrong() async throws {
+    @Test("Enumerations, nulls, decimals, counts and letter case follow the datasync protocol")
+    func queriesThatANaiveServerGetsWrong() async throws {
         let door = try await door()
         // Enumerations by position, and ties by id in both directions.
         let byRating = await door.send("GET", "/tables/movies?$orderby=rating desc&$top=60")
@@ -99,7 +100,8 @@ import TidelineServerCore
         #expect(missing.status == 400 && missing.error.contains("year"))
     }
 
-    @Test func selectsExactKeysAndEndsWithNull() async throws {
+    @Test("A list has exactly the selected columns and ends with a null next link")
+    func selectsExactKeysAndEndsWithNull() async throws {
         let door = try await door()
         let some = await door.send("GET", "/tables/movies?$select=Title,year&$top=1")
         #expect(
@@ -113,7 +115,8 @@ import TidelineServerCore
         #expect(walked.ids.count == 250 && Set(walked.ids).count == 250 && walked.pages == 3)
     }
 
-    @Test func linksMatchTheirCallers() async throws {
+    @Test("A next link contains the path of the table if the caller requests it")
+    func linksMatchTheirCallers() async throws {
         let door = try await door()
         for (headers, prefix) in [
             ([:], "%24"), (["x-zumo-options": "NextLink=Path"], "/tables/movies?%24"),
@@ -129,41 +132,45 @@ import TidelineServerCore
         }
     }
 
-    /// Decision tables 6.1 and 6.2: the first check that applies decides.
-    @Test(arguments: [
-        ("POST", "", #"{"title":1}"#, "text/plain", 415),
-        ("POST", "", "{", "application/json", 400),
-        ("POST", "", "null", "application/json", 400),
-        ("POST", "", #"{"id":"live","title":"x","year":1900}"#, "application/json", 400),
-        ("POST", "", #"{"id":"live","title":"x","year":2000}"#, "application/json", 409),
-        ("POST", "", #"{"id":"dead","title":"x","year":2000}"#, "application/json", 409),
-        (
-            "POST", "", #"{"id":null,"version":null,"updatedAt":null,"deleted":null,"year":2000}"#,
-            "application/json", 201
-        ),
-        ("PUT", "/none", "{", "application/json", 400),
-        ("PUT", "/none", #"{"year":1900}"#, "application/json", 400),
-        ("PUT", "/none", #"{"id":"x","year":2000}"#, "application/json", 400),
-        ("PUT", "/none", #"{"year":2000}"#, "application/json", 404),
-        ("PUT", "/dead", #"{"year":2000}"#, "application/json", 410),
-        ("PUT", "/dead?__includedeleted=true", #"{"year":2000}"#, "application/json", 412),
-        ("PUT", "/live", #"{"year":2000}"#, "application/json", 412),
-        ("PATCH", "/none", "{", "application/json", 400),
-        ("PATCH", "/none", #"{"version":"x"}"#, "application/json", 404),
-        ("PATCH", "/live", #"{"version":"x"}"#, "application/json", 400),
-        ("PATCH", "/dead", #"{"version":"x"}"#, "application/json", 400),
-        ("PATCH", "/dead", #"{"title":"x"}"#, "application/json", 410),
-        ("PATCH", "/dead", #"{"deleted":false}"#, "application/json", 412),
-        ("PATCH", "/live", #"{"TITLE":"x"}"#, "application/json", 412),
-        ("DELETE", "/none", "", "", 404),
-        ("DELETE", "/dead", "", "", 410),
-        ("DELETE", "/dead?__includedeleted=true", "", "", 410),
-        ("DELETE", "/live", "", "", 412),
-        ("GET", "/none", "", "", 404),
-        ("GET", "/dead", "", "", 410),
-        ("GET", "/dead?__includedeleted=true", "", "", 412),
-        ("GET", "/live", "", "", 412),
-    ])
+    /// The cases are decision tables 6.1 and 6.2.
+    @Test(
+        "The first check of a request that fails decides the status",
+        arguments: [
+            ("POST", "", #"{"title":1}"#, "text/plain", 415),
+            ("POST", "", "{", "application/json", 400),
+            ("POST", "", "null", "application/json", 400),
+            ("POST", "", #"{"id":"live","title":"x","year":1900}"#, "application/json", 400),
+            ("POST", "", #"{"id":"live","title":"x","year":2000}"#, "application/json", 409),
+            ("POST", "", #"{"id":"dead","title":"x","year":2000}"#, "application/json", 409),
+            (
+                "POST", "",
+                #"{"id":null,"version":null,"updatedAt":null,"deleted":null,"year":2000}"#,
+                "application/json", 201
+            ),
+            ("PUT", "/none", "{", "application/json", 400),
+            ("PUT", "/none", #"{"year":1900}"#, "application/json", 400),
+            ("PUT", "/none", #"{"id":"x","year":2000}"#, "application/json", 400),
+            ("PUT", "/none", #"{"year":2000}"#, "application/json", 404),
+            ("PUT", "/dead", #"{"year":2000}"#, "application/json", 410),
+            ("PUT", "/dead?__includedeleted=true", #"{"year":2000}"#, "application/json", 412),
+            ("PUT", "/live", #"{"year":2000}"#, "application/json", 412),
+            ("PATCH", "/none", "{", "application/json", 400),
+            ("PATCH", "/none", #"{"version":"x"}"#, "application/json", 404),
+            ("PATCH", "/live", #"{"version":"x"}"#, "application/json", 400),
+            ("PATCH", "/dead", #"{"version":"x"}"#, "application/json", 400),
+            ("PATCH", "/dead", #"{"title":"x"}"#, "application/json", 410),
+            ("PATCH", "/dead", #"{"deleted":false}"#, "application/json", 412),
+            ("PATCH", "/live", #"{"TITLE":"x"}"#, "application/json", 412),
+            ("DELETE", "/none", "", "", 404),
+            ("DELETE", "/dead", "", "", 410),
+            ("DELETE", "/dead?__includedeleted=true", "", "", 410),
+            ("DELETE", "/live", "", "", 412),
+            ("GET", "/none", "", "", 404),
+            ("GET", "/dead", "", "", 410),
+            ("GET", "/dead?__includedeleted=true", "", "", 412),
+            ("GET", "/live", "", "", 412),
+        ]
+    )
     func decidesInOrder(
         _ method: String,
         _ path: String,
@@ -191,7 +198,8 @@ import TidelineServerCore
         #expect((answer.headers["Last-Modified"] != nil) == carriesRow)
     }
 
-    @Test func undeletesInThreeWays() async throws {
+    @Test("A deleted row is undeleted with POST, PATCH or PUT")
+    func undeletesInThreeWays() async throws {
         let door = try await Door([Self.movies])
         _ = await door.send("POST", "/tables/movies", #"{"id":"a","title":"x","year":2000}"#)
         let forms: [(String, String, String?, Bool, Int)] = [
@@ -229,7 +237,8 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/movies?$filter=deleted eq true").ids.isEmpty)
     }
 
-    @Test func withoutSoftDeleteNoTombstoneIsKept() async throws {
+    @Test("A table without soft delete stores no tombstones")
+    func withoutSoftDeleteNoTombstoneIsKept() async throws {
         var table = Self.movies
         table.softDelete = false
         let door = try await Door([table])

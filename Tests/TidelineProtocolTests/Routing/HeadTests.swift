@@ -27,12 +27,15 @@ import TidelineTestKit
             + answer.headers.filter { $0.name != "X-Request-ID" }.map { "\($0.name): \($0.value)" }
     }
 
-    @Test(arguments: [
-        ("/tables/TodoItem", 200), ("/tables/TodoItem?$top=1&$count=true", 200),
-        ("/tables/TodoItem/a", 200), ("/tables/TodoItem/gone", 404), ("/tables/none", 404),
-        ("/tables/TodoItem?$top=x", 400), ("/health", 200), ("/health/ready", 200),
-        ("/metrics", 200), ("/api/time", 200), ("/api/go", 405), ("/nosuch", 404),
-    ])
+    @Test(
+        "HEAD returns the same status and headers as GET",
+        arguments: [
+            ("/tables/TodoItem", 200), ("/tables/TodoItem?$top=1&$count=true", 200),
+            ("/tables/TodoItem/a", 200), ("/tables/TodoItem/gone", 404), ("/tables/none", 404),
+            ("/tables/TodoItem?$top=x", 400), ("/health", 200), ("/health/ready", 200),
+            ("/metrics", 200), ("/api/time", 200), ("/api/go", 405), ("/nosuch", 404),
+        ]
+    )
     func answersAsGet(_ target: String, _ status: Int) async throws {
         let door = try await Door(endpoints: Self.endpoints)
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"milk"}"#)
@@ -44,7 +47,8 @@ import TidelineTestKit
         if target != "/metrics" { #expect(head.body.count == get.body.count) }
     }
 
-    @Test func followsPermissionsAndConditions() async throws {
+    @Test("HEAD follows the permissions of the table and the conditions of the request")
+    func followsPermissionsAndConditions() async throws {
         var table = Door.todo
         table.permissions.read = .disabled
         let door = try await Door([table])
@@ -71,7 +75,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func readyWhileWritesAreAccepted() async throws {
+    @Test("The server is ready until it begins to drain")
+    func readyWhileWritesAreAccepted() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let ready = await door.send("GET", "/health/ready")
@@ -85,7 +90,8 @@ import TidelineTestKit
     }
 
     /// The writer waits for a lock for longer than a readiness check may take.
-    @Test func notReadyWhileAnotherProcessLocksTheDatabase() async throws {
+    @Test("The server is not ready while another process locks the database")
+    func notReadyWhileAnotherProcessLocksTheDatabase() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             let door = try await Door(path: directory + "/a.db", clock: clock)
@@ -105,7 +111,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func notReadyWithoutAWriter() async throws {
+    @Test("The server is not ready after its store has stopped")
+    func notReadyWithoutAWriter() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             await door.store.stop()
@@ -114,7 +121,10 @@ import TidelineTestKit
         }
     }
 
-    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs privileges"))
+    @Test(
+        "The server is not ready while the disk is full",
+        .enabled(if: SmallDisk.mayMount, "mounting a small disk needs privileges")
+    )
     func notReadyWhileTheDiskIsFull() async throws {
         try await SmallDisk.with { folder in
             let clock = TestClock()
@@ -138,7 +148,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func notReadyWhenTheDatabaseCannotBeWritten() async throws {
+    @Test("The server is not ready while the database cannot be written")
+    func notReadyWhenTheDatabaseCannotBeWritten() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             let door = try await Door(path: directory + "/a.db", clock: clock)

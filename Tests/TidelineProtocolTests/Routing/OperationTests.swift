@@ -13,7 +13,7 @@ import TidelineServerSQLite
 @Suite struct OperationTests {
     // MARK: - Request ids
 
-    @Test func everyAnswerHasAnID() async throws {
+    @Test("Every response has a request ID of its own") func everyAnswerHasAnID() async throws {
         let door = try await Door()
         var seen: Set<String> = []
         for target in ["/health", "/tables/TodoItem", "/tables/none", "/", "/tables/%zz"] {
@@ -23,18 +23,22 @@ import TidelineServerSQLite
         #expect(seen.count == 5 && !seen.contains(""))
     }
 
-    @Test(arguments: [
-        ("abc-1", true), ("a/b+c=.:_@", true), (String(repeating: "x", count: 128), true),
-        (String(repeating: "x", count: 129), false), ("", false), ("a b", false), ("a\"", false),
-        ("é", false), ("a,b", false),
-    ])
+    @Test(
+        "The response has the caller's request ID if it is well-formed",
+        arguments: [
+            ("abc-1", true), ("a/b+c=.:_@", true), (String(repeating: "x", count: 128), true),
+            (String(repeating: "x", count: 129), false), ("", false), ("a b", false),
+            ("a\"", false),
+            ("é", false), ("a,b", false),
+        ]
+    )
     func aWellFormedIDOfTheCallerIsKept(_ id: String, _ isKept: Bool) async throws {
         let answer = try await Door().send("GET", "/health", headers: ["x-request-id": id])
         #expect((answer.headers["X-Request-ID"] == id) == isKept)
         #expect(answer.headers["X-Request-ID"]?.isEmpty == false)
     }
 
-    @Test func logLinesNameTheRequest() async throws {
+    @Test("A log line contains the ID of its request") func logLinesNameTheRequest() async throws {
         let lines = Mutex("")
         let log = ServerLog(
             level: .debug,
@@ -47,8 +51,7 @@ import TidelineServerSQLite
         #expect(lines.withLock { $0 }.contains(#"request="mine""#))
     }
 
-    /// No text that a caller sends adds a log line, or is displayed as other characters.
-    @Test(arguments: [false, true])
+    @Test("A log line escapes control and invisible characters", arguments: [false, true])
     func logLinesEscapeControlCharacters(_ isJSON: Bool) async throws {
         let lines = Mutex<[UInt8]>([])
         let log = ServerLog(
@@ -91,7 +94,8 @@ import TidelineServerSQLite
 
     // MARK: - Epoch
 
-    @Test func listsAndWritesCarryTheEpochOfTheDatabase() async throws {
+    @Test("Responses to lists and writes contain the epoch of the database")
+    func listsAndWritesCarryTheEpochOfTheDatabase() async throws {
         try await withTemporaryDirectory { directory in
             var epochs: Set<String> = []
             for name in ["a", "a", "b"] {
@@ -110,18 +114,22 @@ import TidelineServerSQLite
 
     // MARK: - Compressed responses
 
-    @Test(arguments: [
-        ("gzip", true), ("GZIP", true), ("x-gzip", true), ("deflate, gzip;q=0.5", true),
-        ("*", true), ("*;q=0.1", true), ("gzip; q=1.000", true),
-        ("gzip;q=0.5,identity;q=0.5", true),
-        ("identity, gzip;q=0.5", false), ("gzip;q=0", false), ("gzip;q=0.000, *", false),
-        ("*;q=0", false), ("", false), ("br", false), ("gzip;q=2", false), ("gzip;q=x", false),
-    ])
+    @Test(
+        "The Accept-Encoding field decides whether a response may be compressed",
+        arguments: [
+            ("gzip", true), ("GZIP", true), ("x-gzip", true), ("deflate, gzip;q=0.5", true),
+            ("*", true), ("*;q=0.1", true), ("gzip; q=1.000", true),
+            ("gzip;q=0.5,identity;q=0.5", true),
+            ("identity, gzip;q=0.5", false), ("gzip;q=0", false), ("gzip;q=0.000, *", false),
+            ("*;q=0", false), ("", false), ("br", false), ("gzip;q=2", false), ("gzip;q=x", false),
+        ]
+    )
     func acceptEncoding(_ field: String, _ isAccepted: Bool) {
         #expect(ContentCoding.acceptsGzip(["Accept-Encoding": field]) == isAccepted)
     }
 
-    @Test func largeAnswersAreCompressed() async throws {
+    @Test("A large response is compressed and a small one is not")
+    func largeAnswersAreCompressed() async throws {
         let door = try await Door()
         for index in 0..<40 {
             _ = await door.send("POST", "/tables/TodoItem", #"{"text":"row \#(index)"}"#)
@@ -146,7 +154,8 @@ import TidelineServerSQLite
         #expect(tiny.headers["Content-Encoding"] == nil)
     }
 
-    @Test func incompressibleResponsesAreSentUnchanged() {
+    @Test("Incompressible bytes are not compressed")
+    func incompressibleResponsesAreSentUnchanged() {
         var dice = Dice(1)
         let noise = (0..<5000).map { _ in UInt8(dice.roll(256)) }
         #expect(ContentCoding.gzip(noise) == nil)
@@ -173,7 +182,8 @@ import TidelineServerSQLite
 
     // MARK: - Metrics
 
-    @Test func metricsCount() async throws {
+    @Test("The metrics count requests by route and status, and the rows sent and written")
+    func metricsCount() async throws {
         let door = try await Door()
         for index in 0..<3 {
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
@@ -202,14 +212,18 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/metrics").status == 405)
     }
 
-    @Test func metricsAreForLocalCallers() async throws {
+    @Test("The metrics are rejected with 403 for callers that are not local")
+    func metricsAreForLocalCallers() async throws {
         let door = try await Door(exposesMetrics: false)
         #expect(await door.send("GET", "/metrics").status == 403)
         #expect(await door.send("GET", "/health").status == 200)
     }
 
-    /// The scraper's key gives access to the metrics, and to nothing else; without it only operators have access.
-    @Test(arguments: [true, false], [nil, ["olga"]])
+    @Test(
+        "The scraper's key gives access to the metrics and to nothing else",
+        arguments: [true, false],
+        [nil, ["olga"]]
+    )
     func aKeyGivesAccessToTheMetrics(_ isLoopback: Bool, _ operators: [String]?) async throws {
         let key = String(repeating: "k", count: 32)
         let door = try await Door(
@@ -238,7 +252,10 @@ import TidelineServerSQLite
     }
 
     /// The list of operators applies on loopback too, because a proxy may be in front of the server.
-    @Test(arguments: [true, false])
+    @Test(
+        "Only operators may read the metrics if operators are configured",
+        arguments: [true, false]
+    )
     func metricsAreForOperatorsIfThereAreAny(_ isLoopback: Bool) async throws {
         let door = try await Door(
             exposesMetrics: isLoopback,

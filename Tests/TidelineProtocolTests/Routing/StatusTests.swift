@@ -256,7 +256,10 @@ private struct Case: Sendable, CustomTestStringConvertible {
         )
     }
 
-    @Test(arguments: paths + inserts + changes + lists)
+    @Test(
+        "A request gets the same response in a batch as alone",
+        arguments: paths + inserts + changes + lists
+    )
     private func answersTheSameInABatch(_ item: Case) async throws {
         for isClassic in [true, false] {
             // The clock does not advance, so that versions and times are the same.
@@ -270,7 +273,10 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
-    @Test(arguments: paths + inserts + changes + lists)
+    @Test(
+        "A request gets the documented status in both generations",
+        arguments: paths + inserts + changes + lists
+    )
     private func answersAsDocumented(_ item: Case) async throws {
         for isClassic in [true, false] {
             let answer = try await answer(item, isClassic: isClassic, clock: TestClock())
@@ -289,7 +295,8 @@ private struct Case: Sendable, CustomTestStringConvertible {
     }
 
     /// A proxy may drop the header field of one attempt only: the other attempt is the same request.
-    @Test func aRepeatedRequestMayHaveItsConditionInTheQuery() async throws {
+    @Test("A repeated request may have its condition in the query or in the header field")
+    func aRepeatedRequestMayHaveItsConditionInTheQuery() async throws {
         let clock = TestClock()
         let door = try await Door(clock: clock)
         let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
@@ -316,9 +323,12 @@ private struct Case: Sendable, CustomTestStringConvertible {
         #expect(other.status == 400)
     }
 
-    @Test(arguments: [
-        ("2.0", true), ("2.0.0", true), ("2.1.17", true), ("3.0", false), ("3.0.0", false),
-    ])
+    @Test(
+        "The API version selects the classic or the datasync response format",
+        arguments: [
+            ("2.0", true), ("2.0.0", true), ("2.1.17", true), ("3.0", false), ("3.0.0", false),
+        ]
+    )
     func readsTheGeneration(_ version: String, _ isClassic: Bool) async throws {
         let door = try await Door()
         let byHeader = await door.send(
@@ -333,7 +343,8 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
-    @Test func theParameterTakesPrecedenceOverTheHeader() async throws {
+    @Test("The API version in the query takes precedence over the header field")
+    func theParameterTakesPrecedenceOverTheHeader() async throws {
         let door = try await Door()
         for (parameter, isClassic) in [("2.0.0", true), ("3.0.0", false)] {
             let answer = await door.send(
@@ -353,17 +364,22 @@ private struct Case: Sendable, CustomTestStringConvertible {
         #expect(problem?["detail"] as? String == answer.error && !answer.error.isEmpty)
     }
 
-    @Test(arguments: ["true", "TRUE", "false", "1", "garbage"])
+    @Test(
+        "A datasync list has a count if the count option is present, with any value",
+        arguments: ["true", "TRUE", "false", "1", "garbage"]
+    )
     func datasyncCountsIfTheOptionIsPresent(_ value: String) async throws {
         let answer = try await Door().send("GET", "/tables/TodoItem?$count=\(value)")
         #expect((answer.json as? [String: Any])?["count"] as? Int == 0)
     }
 
-    /// The claims of a PATCH about the stored row are checked after the row is found.
-    @Test(arguments: [
-        (#"{"id":"other"}"#, 400), (#"{"id":null}"#, 400), (#"{"version":null}"#, 400),
-        (#"{"version":"AAAA"}"#, 400), (#"{"id":"a","text":"x"}"#, 200),
-    ])
+    @Test(
+        "The id and the version in a PATCH are checked after the row is found",
+        arguments: [
+            (#"{"id":"other"}"#, 400), (#"{"id":null}"#, 400), (#"{"version":null}"#, 400),
+            (#"{"version":"AAAA"}"#, 400), (#"{"id":"a","text":"x"}"#, 200),
+        ]
+    )
     func claimsOfAPatch(_ body: String, _ status: Int) async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"b"}"#)
@@ -377,7 +393,11 @@ private struct Case: Sendable, CustomTestStringConvertible {
     }
 
     /// An error page of a proxy has the same status, but not the code.
-    @Test(arguments: [true, false], [true, false])
+    @Test(
+        "The response for a missing or deleted row has an error code",
+        arguments: [true, false],
+        [true, false]
+    )
     func responsesForMissingRowsHaveACode(isClassic: Bool, isInBatch: Bool) async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
@@ -399,7 +419,10 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
-    @Test(arguments: ["1.0", "2", "4.0.0", "x", "2.0.0.0", "2.x", "-2.0", "2..0", ""])
+    @Test(
+        "An unknown API version is rejected with 400",
+        arguments: ["1.0", "2", "4.0.0", "x", "2.0.0.0", "2.x", "-2.0", "2..0", ""]
+    )
     func rejectsOtherVersions(_ version: String) async throws {
         let answer = try await Door().send(
             "GET",

@@ -6,11 +6,14 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct BodyRuleTests {
-    @Test(arguments: [
-        ("gzip", false), ("GZIP", false), ("identity, gzip", false), ("br", false),
-        ("x-unknown", false), ("identity", true), ("Identity , identity", true), ("", true),
-        (" , ", true),
-    ])
+    @Test(
+        "A body with a content coding other than identity is rejected with 415",
+        arguments: [
+            ("gzip", false), ("GZIP", false), ("identity, gzip", false), ("br", false),
+            ("x-unknown", false), ("identity", true), ("Identity , identity", true), ("", true),
+            (" , ", true),
+        ]
+    )
     func bodiesWithAContentCodingAreRejected(_ coding: String, _ isTaken: Bool) async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
@@ -38,8 +41,8 @@ import TidelineServerCore
         }
     }
 
-    /// Two header fields are one list.
-    @Test func contentCodingsInTwoFields() async throws {
+    @Test("Content codings in two header fields are one list")
+    func contentCodingsInTwoFields() async throws {
         let door = try await Door()
         var headers: HTTPFields = ["Content-Encoding": "identity"]
         headers.append("content-encoding", "deflate")
@@ -48,7 +51,8 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
-    @Test func testsNeedReadPermission() async throws {
+    @Test("A test in a JSON Patch needs read permission")
+    func testsNeedReadPermission() async throws {
         var table = Door.todo
         func answers(_ read: TablePermissions.Access, _ headers: HTTPFields) async throws -> [Int] {
             table.permissions = TablePermissions(

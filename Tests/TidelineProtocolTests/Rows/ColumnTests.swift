@@ -180,7 +180,11 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         ),
     ]
 
-    @Test(arguments: texts + numbers + times, [true, false])
+    @Test(
+        "Valid values of each column type are stored and filtered; invalid ones are rejected",
+        arguments: texts + numbers + times,
+        [true, false]
+    )
     private func valuesRoundTrip(_ kind: Kind, _ isClassic: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let column = ColumnDefinition("c", kind.type, rules: kind.rules)
@@ -216,7 +220,10 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         }
     }
 
-    @Test(arguments: texts + numbers + times)
+    @Test(
+        "A non-nullable column without a value gets the zero value of its type",
+        arguments: texts + numbers + times
+    )
     private func absentMembersOfNonNullableColumns(_ kind: Kind) async throws {
         let column = ColumnDefinition("c", kind.type, nullable: false)
         let door = try await Door([TableDefinition("Kinds", columns: [column])])
@@ -230,7 +237,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         }
     }
 
-    @Test func theLongFormOfTheConfiguration() async throws {
+    @Test("Column rules in the configuration apply to inserts")
+    func theLongFormOfTheConfiguration() async throws {
         let text = #"""
             {"tables":{"T":{"columns":{
               "code":{"type":"string","nullable":false,"default":"AA","maxLength":4,"pattern":"^[A-Z]{2,4}$"},

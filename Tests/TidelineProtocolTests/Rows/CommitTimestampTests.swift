@@ -9,7 +9,8 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct CommitTimestampTests {
-    @Test func updatedAtGrowsWhenTheClockStepsBack() async throws {
+    @Test("Commit timestamps grow when the wall clock steps back")
+    func updatedAtGrowsWhenTheClockStepsBack() async throws {
         let clock = TestClock()
         let door = try await Door(clock: clock)
         var stamps: [Int64] = []
@@ -21,7 +22,8 @@ import TidelineServerSQLite
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 >= 25 })
     }
 
-    @Test func versionsAreNotReused() async throws {
+    @Test("Versions are not reused after deletes and restarts")
+    func versionsAreNotReused() async throws {
         try await withTemporaryDirectory { directory in
             var table = Door.todo
             table.softDelete = false
@@ -43,7 +45,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func concurrentWritesAreAllStoredInOneOrder() async throws {
+    @Test("Concurrent writes are all stored, each with its own version")
+    func concurrentWritesAreAllStoredInOneOrder() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door(path: path, clock: TestClock(step: 1))
@@ -79,7 +82,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func onlyOneOfManyConditionalWritesWins() async throws {
+    @Test("Only one of many concurrent conditional writes succeeds")
+    func onlyOneOfManyConditionalWritesWins() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
@@ -102,7 +106,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aFullQueueReturns503() async throws {
+    @Test("A write is rejected with 503 when the write queue is full")
+    func aFullQueueReturns503() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.writeQueue = 1
@@ -124,7 +129,8 @@ import TidelineServerSQLite
     }
 
     /// A time limit counts the steps of all runs of a statement, including the one that ends a transaction.
-    @Test func aSnapshotIsReleasedAfterTheTimeLimit() throws {
+    @Test("A read transaction ends when its time limit interrupts it")
+    func aSnapshotIsReleasedAfterTheTimeLimit() throws {
         let database = try Database(path: ":memory:", mode: .readWrite)
         for _ in 0..<100_000 {
             do {
@@ -137,7 +143,8 @@ import TidelineServerSQLite
         #expect(!database.isInTransaction)
     }
 
-    @Test func aSlowQueryIsInterrupted() async throws {
+    @Test("A slow query is interrupted at the time limit")
+    func aSlowQueryIsInterrupted() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .nanoseconds(1)
@@ -155,8 +162,10 @@ import TidelineServerSQLite
         }
     }
 
-    /// Also in memory, where reads use the connection of the writer.
-    @Test(.enabled(if: !Door.usesPostgres, "PostgreSQL is not in memory"))
+    @Test(
+        "A slow query on the writer's connection in memory is interrupted",
+        .enabled(if: !Door.usesPostgres, "PostgreSQL is not in memory")
+    )
     func aSlowQueryInMemoryIsInterrupted() async throws {
         var limits = ServerLimits()
         limits.queryTime = .nanoseconds(1)
@@ -171,8 +180,8 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
     }
 
-    /// A statement that is used occasionally stays prepared, and one in use is not finalized.
-    @Test func statementsInUseStayPrepared() throws {
+    @Test("Statements that are in use stay prepared when the statement cache is full")
+    func statementsInUseStayPrepared() throws {
         let database = try Database(path: ":memory:")
         let kept = try database.prepare("SELECT 1")
         let running = try database.prepare(
@@ -190,7 +199,8 @@ import TidelineServerSQLite
     }
 
     /// A row is one step for the database, so the functions check the time limit themselves.
-    @Test func aSlowFunctionIsInterrupted() async throws {
+    @Test("A slow function is interrupted at the time limit")
+    func aSlowFunctionIsInterrupted() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .milliseconds(100)
@@ -208,7 +218,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func versionTextsRoundTrip() {
+    @Test("The text of a version converts to a commit timestamp and back")
+    func versionTextsRoundTrip() {
         for stamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
             #expect(RowVersion.stamp(RowVersion.text(stamp)) == stamp)
         }
@@ -216,8 +227,8 @@ import TidelineServerSQLite
         #expect(RowVersion.stamp("x") == nil)
     }
 
-    /// A write that fails because of its own content does not fail the other writes in its group.
-    @Test func aGroupSurvivesAWriteThatFails() async throws {
+    @Test("A write that fails because of its content does not fail other writes in its group")
+    func aGroupSurvivesAWriteThatFails() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.rowBytes = 100_000

@@ -27,7 +27,7 @@ import TidelineServerCore
         ("If-Modified-Since", "Fri Jan 15 09:00:00 2027", 304, 412),
     ]
 
-    @Test(arguments: cases, [true, false])
+    @Test("Each condition applies to reads and writes of a row", arguments: cases, [true, false])
     func applyToEveryMethod(
         _ item: (field: String, value: String, read: Int, write: Int),
         _ isClassic: Bool
@@ -59,7 +59,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func listsAndInsertsIgnoreThem() async throws {
+    @Test("Lists and inserts ignore conditions") func listsAndInsertsIgnoreThem() async throws {
         let door = try await Door()
         for field in ["If-Match", "If-None-Match"] {
             let headers: HTTPFields = [field: "*"]

@@ -100,7 +100,7 @@ import TidelineServerCore
         ),
     ]
 
-    @Test(arguments: changes)
+    @Test("A JSON Patch changes the row", arguments: changes)
     func changesTheRow(_ body: String, _ expected: String) async throws {
         let door = try await door()
         let answer = await patch(door, body)
@@ -168,7 +168,7 @@ import TidelineServerCore
         ),
     ]
 
-    @Test(arguments: refusals)
+    @Test("A JSON Patch that cannot be applied leaves the row unchanged", arguments: refusals)
     func rejectsAndLeavesTheRow(_ body: String, _ status: Int) async throws {
         let door = try await door()
         let before = await door.send("GET", "/tables/TodoItem/a")
@@ -178,8 +178,8 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem/a").body == before.body)
     }
 
-    /// As in a merge.
-    @Test func createdAtIsIgnored() async throws {
+    @Test("The createdAt in a JSON Patch is ignored, as in a merge")
+    func createdAtIsIgnored() async throws {
         let door = try await door()
         let before = await door.send("GET", "/tables/TodoItem/a").row["createdAt"] as? String
         for value in ["2020-01-01T00:00:00Z", "x"] {
@@ -190,8 +190,10 @@ import TidelineServerCore
         }
     }
 
-    /// A document in a patch, alone or in a batch, may be as deep as one in a whole row.
-    @Test(arguments: [false, true])
+    @Test(
+        "A document in a JSON Patch may be as deep as one in a whole row",
+        arguments: [false, true]
+    )
     func documentsAreAsDeepAsInARow(inBatch: Bool) async throws {
         try await Door.$usesBatches.withValue(inBatch) {
             let door = try await door()
@@ -210,7 +212,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func followsTheOrderOfChecks() async throws {
+    @Test("The conditions and the content type of a JSON Patch are checked")
+    func followsTheOrderOfChecks() async throws {
         let door = try await door()
         let replace = #"[{"op":"replace","path":"/text","value":"y"}]"#
         let tag = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
@@ -237,7 +240,8 @@ import TidelineServerCore
     }
 
     /// A patch with many copies to a checked column once occupied the writer for seconds.
-    @Test func limitsTheNumberOfSteps() async throws {
+    @Test("The number of steps in a JSON Patch is limited")
+    func limitsTheNumberOfSteps() async throws {
         let door = try await door()
         let step = #"{"op":"copy","from":"/text","path":"/note"}"#
         func copies(_ count: Int) -> String {
@@ -256,8 +260,8 @@ import TidelineServerCore
         #expect(await patch(narrow, copies(2)).status == 200)
     }
 
-    /// Intermediate values of a column are not checked.
-    @Test func checksAColumnOnceAtTheEnd() async throws {
+    @Test("A JSON Patch checks only the final value of a column")
+    func checksAColumnOnceAtTheEnd() async throws {
         let door = try await door()
         let answer = await patch(
             door,
@@ -271,7 +275,8 @@ import TidelineServerCore
         #expect(answer.row["note"] as? String == "short")
     }
 
-    @Test func limitsTheSizeOfComparedValues() async throws {
+    @Test("The total size of the values that a JSON Patch tests is limited")
+    func limitsTheSizeOfComparedValues() async throws {
         var limits = ServerLimits()
         limits.rowBytes = 32 << 20
         let door = try await Door([Self.table], limits: limits)
@@ -289,7 +294,8 @@ import TidelineServerCore
     }
 
     /// With hooks a patch is applied before the transaction, to the stored row and not to its JSON representation.
-    @Test func keepsMicrosecondsThroughHooks() async throws {
+    @Test("A JSON Patch on a table with hooks keeps microseconds")
+    func keepsMicrosecondsThroughHooks() async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
         let table = TableDefinition(

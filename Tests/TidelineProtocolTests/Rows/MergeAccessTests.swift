@@ -7,7 +7,8 @@ import TidelineServerCore
 
 @Suite struct MergeAccessTests {
     /// Whether a write merges would disclose values to a caller without read permission.
-    @Test func writesWithoutReadPermissionAreNotMerged() async throws {
+    @Test("A write is not merged if the caller lacks read permission")
+    func writesWithoutReadPermissionAreNotMerged() async throws {
         let door = try await MergePolicyTests.door { $0.permissions.read = .disabled }
         let first = await door.send("PATCH", "/tables/T/a", "{}")
         let tag = first.headers["ETag"] ?? ""
@@ -23,7 +24,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func ownersMergeOnlyTheirRows() async throws {
+    @Test("A stale write is merged only into a row of its caller")
+    func ownersMergeOnlyTheirRows() async throws {
         var table = MergePolicyTests.table
         table.owner = "userId"
         let door = try await Door([table], authenticator: try Tokens.authenticator())
@@ -46,8 +48,8 @@ import TidelineServerCore
         }
     }
 
-    /// A handler runs first; if it rejects, the table's policy merges.
-    @Test func conflictHandlersRunFirst() async throws {
+    @Test("The conflict handler decides before the merge policy applies")
+    func conflictHandlersRunFirst() async throws {
         for (decision, text) in [(ConflictResolution.policy, "y"), (.client, "x"), (.server, "y")] {
             var hooks = TableHooks()
             hooks.conflict = { _ in decision }
@@ -63,7 +65,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func hooksSeeTheMergedRow() async throws {
+    @Test("The hook after a merge receives the merged row")
+    func hooksSeeTheMergedRow() async throws {
         let events = Events()
         var hooks = TableHooks()
         hooks.beforeWrite = { change in

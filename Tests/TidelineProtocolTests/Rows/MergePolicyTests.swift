@@ -113,7 +113,11 @@ import TidelineServerCore
         return await door.send(method, path, body, classic: classic, headers: ["If-Match": old])
     }
 
-    @Test(arguments: cases, [false, true])
+    @Test(
+        "A merge takes the changed value of each column, or reports a conflict",
+        arguments: cases,
+        [false, true]
+    )
     func eachColumnTakesTheChangedValue(_ example: Case, isClassic: Bool) async throws {
         let door = try await Self.door()
         let answer = await Self.stale(
@@ -136,7 +140,8 @@ import TidelineServerCore
         #expect(answer.text.contains(row), "\(answer.text)")
     }
 
-    @Test func putWritesAllColumns() async throws {
+    @Test("A PUT is merged column by column, including the columns that it omits")
+    func putWritesAllColumns() async throws {
         let door = try await Self.door()
         // A PUT without `note` writes its default; the other columns except `rank` are unchanged.
         var mine = Self.row.replacing(#""rank":1"#, with: #""rank":2"#)
@@ -149,8 +154,10 @@ import TidelineServerCore
         #expect(conflict.row["text"] as? String == "w")
     }
 
-    /// 2.x clients put the version into the body: with the id in the path, or without.
-    @Test(arguments: ["/tables/T/a", "/tables/T"])
+    @Test(
+        "A classic update with its base version in the body is merged",
+        arguments: ["/tables/T/a", "/tables/T"]
+    )
     func versionsInTheBody(_ path: String) async throws {
         let door = try await Self.door()
         let version = await door.send("GET", "/tables/T/a").row["version"] as? String ?? ""
@@ -165,8 +172,8 @@ import TidelineServerCore
         #expect(conflict.status == 409 && conflict.row["text"] as? String == "y")
     }
 
-    /// A repeated write whose response was lost changes nothing, so other callers' versions stay valid.
-    @Test func repeatedWritesChangeNothing() async throws {
+    @Test("A repeated write that was merged changes nothing")
+    func repeatedWritesChangeNothing() async throws {
         let door = try await Self.door()
         let old = await Self.tag(door)
         _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
@@ -181,8 +188,10 @@ import TidelineServerCore
         #expect(second.headers["Tideline-Conflict"] == "resolved")
     }
 
-    /// A replayed response says that a conflict was resolved, as the first one did.
-    @Test(arguments: [ConflictRule.merge, .clientWins, .serverWins])
+    @Test(
+        "A replayed response reports the resolved conflict, as the first one did",
+        arguments: [ConflictRule.merge, .clientWins, .serverWins]
+    )
     func aReplayedResponseReportsTheConflict(_ rule: ConflictRule) async throws {
         let door = try await Self.door { $0.conflict = rule }
         let old = await Self.tag(door)
@@ -199,7 +208,7 @@ import TidelineServerCore
     }
 
     /// The row of a write is not kept if it is large: a replayed response has the row of another writer, and says so.
-    @Test(arguments: ["POST", "PATCH"])
+    @Test("A replayed response that contains a later row reports it", arguments: ["POST", "PATCH"])
     func aReplayedResponseWithALaterRowReportsIt(_ method: String) async throws {
         let door = try await Self.door()
         let text = String(repeating: "x", count: 5000)
@@ -241,7 +250,7 @@ import TidelineServerCore
         ),
     ]
 
-    @Test(arguments: refused)
+    @Test("A write that cannot be merged is rejected with 412", arguments: refused)
     func writesThatCannotBeMergedAreRejected(
         _ method: String,
         _ body: String?,
@@ -258,7 +267,9 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/T/a").text == theirs.text)
     }
 
-    @Test func deletedRows() async throws {
+    @Test("An update of a deleted row is merged only after the row is undeleted") func deletedRows()
+        async throws
+    {
         let door = try await Self.door()
         let live = await Self.tag(door)
         _ = await door.send("DELETE", "/tables/T/a")

@@ -73,7 +73,11 @@ import TidelineServerSQLite
     ]
 
     /// Also if the row has changed since, and with hooks, which run once.
-    @Test(arguments: cases, [false, true])
+    @Test(
+        "A repeated write is not executed again and gets the first response",
+        arguments: cases,
+        [false, true]
+    )
     func aRepeatedWriteIsAnsweredAndNotExecuted(_ write: Case, hasHooks: Bool) async throws {
         let runs = Mutex<[String]>([])
         var hooks = TableHooks()
@@ -116,6 +120,7 @@ import TidelineServerSQLite
 
     /// The parts of a request that make it a different one.
     @Test(
+        "An idempotency key that was used for a different request is rejected",
         arguments: [
             ("PATCH", "/tables/TodoItem/a", #"{"text":"y"}"#, [:]),
             ("PUT", "/tables/TodoItem/a", #"{"text":"x"}"#, [:]),
@@ -144,6 +149,7 @@ import TidelineServerSQLite
     private static let date = "Fri, 15 Jan 2027 08:00:00 GMT"
 
     @Test(
+        "Malformed repeatability fields are rejected with 400",
         arguments: [
             ["Repeatability-Request-ID": "n"],
             ["Repeatability-First-Sent": date],
@@ -187,7 +193,8 @@ import TidelineServerSQLite
         #expect(await door.send("GET", Self.row).body == before)
     }
 
-    @Test func rejectedWritesMayBeRetried() async throws {
+    @Test("A retry of a rejected write is evaluated again")
+    func rejectedWritesMayBeRetried() async throws {
         let door = try await Self.door()
         let tag = await door.send("GET", Self.row).headers["ETag"] ?? ""
         func insert() async -> ServerResponse {
@@ -219,7 +226,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aWriteThatMayBeForgottenIsRejectedWithoutTheRow() async throws {
+    @Test("A write from before the ledger's retention is rejected without the row")
+    func aWriteThatMayBeForgottenIsRejectedWithoutTheRow() async throws {
         let clock = TestClock()
         let door = try await Self.door(clock: clock)
         let kept = Self.named("kept")
@@ -246,7 +254,10 @@ import TidelineServerSQLite
     }
 
     /// It would later be unknown whether such a write was dropped, so its entry is valid for as long as it is stored.
-    @Test(arguments: [1, 40, 2_000_000] as [Int64])
+    @Test(
+        "A First-Sent time far in the future is rejected with 412",
+        arguments: [1, 40, 2_000_000] as [Int64]
+    )
     func aFirstSentInTheFutureIsRejected(_ days: Int64) async throws {
         let clock = TestClock()
         let door = try await Self.door(clock: clock)
@@ -264,8 +275,8 @@ import TidelineServerSQLite
         #expect(await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: now).status == 200)
     }
 
-    /// A device's clock may be minutes ahead; its write is known for as long as it may be repeated.
-    @Test func aClockThatIsMinutesAheadIsAccepted() async throws {
+    @Test("A write from a device whose wall clock is minutes ahead is known until it expires")
+    func aClockThatIsMinutesAheadIsAccepted() async throws {
         let clock = TestClock()
         var limits = ServerLimits()
         limits.ledgerDays = 1
@@ -297,8 +308,8 @@ import TidelineServerSQLite
         #expect(late.status == 412)
     }
 
-    /// Requests with a First-Sent in the future do not displace current ones, and cause no rejection.
-    @Test func aCurrentWriteIsNotTakenForAForgottenOne() async throws {
+    @Test("A First-Sent time in the future does not cause current writes to be rejected")
+    func aCurrentWriteIsNotTakenForAForgottenOne() async throws {
         let clock = TestClock(step: 1000)
         var limits = ServerLimits()
         limits.ledgerBytes = 120_000
@@ -334,8 +345,8 @@ import TidelineServerSQLite
         #expect(await door.send("POST", Self.table, body, headers: first).status == 412)
     }
 
-    /// The oldest entries are dropped first, and a write from before the youngest dropped entry is not taken for new.
-    @Test func theSizeOfTheLedgerIsLimited() async throws {
+    @Test("The oldest entries of a full ledger are dropped, and their writes are rejected")
+    func theSizeOfTheLedgerIsLimited() async throws {
         var limits = ServerLimits()
         limits.ledgerBytes = 20_000
         let clock = TestClock(step: 1_000_000)
@@ -368,7 +379,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func idempotencyKeysArePerCaller() async throws {
+    @Test("Each caller has separate idempotency keys")
+    func idempotencyKeysArePerCaller() async throws {
         var table = Door.todo
         table.owner = "userId"
         let door = try await Door([table], authenticator: try Tokens.authenticator())
@@ -382,8 +394,8 @@ import TidelineServerSQLite
         #expect(again.body == first.body)
     }
 
-    /// A caller without read permission gets no more from a replayed response than from the first one.
-    @Test func aReplayedResponseDisclosesNoMoreThanTheFirst() async throws {
+    @Test("A replayed response without read permission discloses no more than the first one")
+    func aReplayedResponseDisclosesNoMoreThanTheFirst() async throws {
         var table = Door.todo
         table.permissions.read = .disabled
         let door = try await Self.door(table)
@@ -394,7 +406,8 @@ import TidelineServerSQLite
         #expect(again.body == first.body)
     }
 
-    @Test func aRowThatReplacesADeleteIsWrittenOnce() async throws {
+    @Test("A row that a conflict handler writes instead of a delete is written once")
+    func aRowThatReplacesADeleteIsWrittenOnce() async throws {
         let runs = Mutex(0)
         var hooks = TableHooks()
         hooks.conflict = { _ in
@@ -410,7 +423,8 @@ import TidelineServerSQLite
         #expect(runs.withLock { $0 } == 1)
     }
 
-    @Test func aDynamicSchemaGrowsOnce() async throws {
+    @Test("A repeated insert into a table of a dynamic schema is accepted")
+    func aDynamicSchemaGrowsOnce() async throws {
         let door = try await Door([], dynamic: true)
         for _ in 0..<2 {
             let answer = await door.send(
@@ -423,7 +437,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func appliesConcurrentlyAfterARestartAndInABackup() async throws {
+    @Test("An idempotency key applies to concurrent writes, after a restart and in a backup")
+    func appliesConcurrentlyAfterARestartAndInABackup() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var door = try await Door(path: path)
@@ -460,8 +475,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Files of each storage format before the ledger.
-    @Test(arguments: 1...4)
+    @Test("A database of an older storage format gets an idempotency ledger", arguments: 1...4)
     func olderDatabasesGetALedger(_ format: Int) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"

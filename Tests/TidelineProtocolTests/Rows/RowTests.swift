@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct RowTests {
-    @Test func insertReturnsTheStoredRow() async throws {
+    @Test("An insert returns the stored row") func insertReturnsTheStoredRow() async throws {
         // The clock does not advance: databases read it as often as they need.
         let door = try await Door(clock: TestClock(1_800_000_000_003_000, step: 0))
         let answer = await door.send(
@@ -33,7 +33,8 @@ import TidelineServerCore
         #expect(read.headers["ETag"] == answer.headers["ETag"])
     }
 
-    @Test func anExistingIDReturnsTheStoredRow() async throws {
+    @Test("An insert with an existing id is rejected with the stored row")
+    func anExistingIDReturnsTheStoredRow() async throws {
         let door = try await Door()
         let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
         let second = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"second"}"#)
@@ -46,7 +47,8 @@ import TidelineServerCore
         #expect(third.row["deleted"] as? Bool == true)
     }
 
-    @Test func patchMergesAndPutReplaces() async throws {
+    @Test("A PATCH changes the given columns and a PUT replaces the row")
+    func patchMergesAndPutReplaces() async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x","rank":1}"#)
         let merged = await door.send("PATCH", "/tables/TodoItem/a", #"{"complete":true}"#)
@@ -59,7 +61,8 @@ import TidelineServerCore
         #expect(replaced.row["createdAt"] as? String == merged.row["createdAt"] as? String)
     }
 
-    @Test func ifMatchProtectsTheRowAndReturnsIt() async throws {
+    @Test("A write with a stale If-Match is rejected with the stored row")
+    func ifMatchProtectsTheRowAndReturnsIt() async throws {
         let door = try await Door()
         let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
         let tag = first.headers["ETag"] ?? ""
@@ -103,7 +106,8 @@ import TidelineServerCore
         #expect(fresh.body.isEmpty)
     }
 
-    @Test func theClassicVersionInTheBodyIsAPrecondition() async throws {
+    @Test("The version in the body of a classic update is a precondition")
+    func theClassicVersionInTheBodyIsAPrecondition() async throws {
         let door = try await Door()
         let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, classic: true)
         let version = first.row["version"] as? String ?? ""
@@ -115,7 +119,8 @@ import TidelineServerCore
         #expect(stale.body == good.body)
     }
 
-    @Test func tombstonesKeepTheirDataAndCanBeUndeleted() async throws {
+    @Test("A tombstone keeps its values and can be undeleted")
+    func tombstonesKeepTheirDataAndCanBeUndeleted() async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
         let deleted = await door.send("DELETE", "/tables/TodoItem/a")
@@ -131,7 +136,8 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem").ids == ["a"])
     }
 
-    @Test func largeRowsAreRejected() async throws {
+    @Test("A row over the size limit is rejected with 413")
+    func largeRowsAreRejected() async throws {
         var limits = ServerLimits()
         limits.rowBytes = 40_000
         let columns = ["a", "b", "c"].map { ColumnDefinition($0, .string) }

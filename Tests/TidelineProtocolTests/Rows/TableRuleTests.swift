@@ -15,7 +15,8 @@ import TidelineTestKit
         return try await Door([table])
     }
 
-    @Test func disabledOperationsAreNotAllowed() async throws {
+    @Test("An operation that is disabled for a table is rejected with 405")
+    func disabledOperationsAreNotAllowed() async throws {
         let readOnly = try await door {
             $0.permissions = TablePermissions(
                 insert: .disabled,
@@ -37,7 +38,8 @@ import TidelineTestKit
         #expect(await readOnly.send("GET", "/tables/TodoItem/a").status == 404)
     }
 
-    @Test func withoutReadPermissionNoRowIsReturned() async throws {
+    @Test("A rejection returns no row if reads are disabled")
+    func withoutReadPermissionNoRowIsReturned() async throws {
         let door = try await door { $0.permissions.read = .disabled }
         #expect(await door.send("GET", "/tables/TodoItem").status == 405)
         #expect(
@@ -56,7 +58,10 @@ import TidelineTestKit
     }
 
     /// A write without changes is not a way to read a row.
-    @Test(arguments: ["anna", nil])
+    @Test(
+        "A write discloses no values of the row to a caller without read permission",
+        arguments: ["anna", nil]
+    )
     func writesWithoutReadPermissionReturnNoRow(_ user: String?) async throws {
         var table = Door.todo
         table.permissions = TablePermissions(
@@ -91,13 +96,16 @@ import TidelineTestKit
     }
 
     /// The result of a stale write: method, status, and the text of the row afterwards.
-    @Test(arguments: [
-        (ConflictRule.reject, "PATCH", 412, "stored"), (.reject, "PUT", 412, "stored"),
-        (.reject, "DELETE", 412, "stored"), (.serverWins, "PATCH", 200, "stored"),
-        (.serverWins, "PUT", 200, "stored"), (.serverWins, "DELETE", 412, "stored"),
-        (.clientWins, "PATCH", 200, "sent"), (.clientWins, "PUT", 200, "sent"),
-        (.clientWins, "DELETE", 204, ""),
-    ])
+    @Test(
+        "A stale write is resolved by the conflict policy of the table",
+        arguments: [
+            (ConflictRule.reject, "PATCH", 412, "stored"), (.reject, "PUT", 412, "stored"),
+            (.reject, "DELETE", 412, "stored"), (.serverWins, "PATCH", 200, "stored"),
+            (.serverWins, "PUT", 200, "stored"), (.serverWins, "DELETE", 412, "stored"),
+            (.clientWins, "PATCH", 200, "sent"), (.clientWins, "PUT", 200, "sent"),
+            (.clientWins, "DELETE", 204, ""),
+        ]
+    )
     func conflictsAreResolvedByThePolicy(
         _ rule: ConflictRule,
         _ method: String,
@@ -131,7 +139,10 @@ import TidelineTestKit
         #expect(other.status == 412)
     }
 
-    @Test(arguments: [(ConflictRule.reject, 409), (.serverWins, 200), (.clientWins, 200)])
+    @Test(
+        "A stale version in the body of a classic update is resolved by the policy",
+        arguments: [(ConflictRule.reject, 409), (.serverWins, 200), (.clientWins, 200)]
+    )
     func classicVersionsInTheBodyAreResolvedToo(_ rule: ConflictRule, _ status: Int) async throws {
         let door = try await door { $0.conflict = rule }
         let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
@@ -147,7 +158,8 @@ import TidelineTestKit
         #expect(answer.row["text"] as? String == (rule == .clientWins ? "sent" : "stored"))
     }
 
-    @Test func tombstonesAreRemovedAfterTheirDays() async throws {
+    @Test("A tombstone is removed after its retention")
+    func tombstonesAreRemovedAfterTheirDays() async throws {
         let clock = TestClock()
         var table = Door.todo
         table.tombstoneDays = 2
@@ -167,8 +179,8 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/TodoItem/live").status == 200)
     }
 
-    /// Continuous writes do not postpone the purge.
-    @Test func theWriterRemovesTombstonesDuringWrites() async throws {
+    @Test("Continuous writes do not postpone the purge of tombstones")
+    func theWriterRemovesTombstonesDuringWrites() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             var table = Door.todo
@@ -208,7 +220,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func theWriterRemovesTombstonesWithoutWrites() async throws {
+    @Test("The writer removes tombstones even if no writes arrive")
+    func theWriterRemovesTombstonesWithoutWrites() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             var table = Door.todo

@@ -4,13 +4,18 @@ import ServerTestSupport
 import Testing
 
 @Suite struct BatchedTests {
-    @Test func recordedCalls() async throws {
+    @Test("The recorded calls get the same responses in batches")
+    func recordedCalls() async throws {
         try await Door.$usesBatches.withValue(true) {
             try await TranscriptTests().answersAsRecorded()
         }
     }
 
-    @Test(arguments: ConditionTests.cases, [true, false])
+    @Test(
+        "Conditions apply to requests in batches",
+        arguments: ConditionTests.cases,
+        [true, false]
+    )
     func conditions(
         _ item: (field: String, value: String, read: Int, write: Int),
         _ isClassic: Bool

@@ -37,7 +37,8 @@ import TidelineTestKit
         )
     }
 
-    @Test func answersAsRecorded() async throws {
+    @Test("The imitation of the original server responds as recorded")
+    func answersAsRecorded() async throws {
         let server = Self.server()
         for index in 0..<120 {
             let id = "r" + String(1000 + index).dropFirst()

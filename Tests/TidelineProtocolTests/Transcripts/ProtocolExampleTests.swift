@@ -7,7 +7,8 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ProtocolExampleTests {
-    @Test func repeatedRequests() async throws {
+    @Test("The server matches the example of repeated requests in the protocol document")
+    func repeatedRequests() async throws {
         var example = try ProtocolExample("Repeated requests", blocks: 2)
         let door = try await Door()
         let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"tea"}"#)
@@ -21,7 +22,8 @@ import TidelineServerCore
         #expect(example.isEmpty)
     }
 
-    @Test func batches() async throws {
+    @Test("The server matches the example of a batch in the protocol document")
+    func batches() async throws {
         var example = try ProtocolExample("Batches")
         let door = try await Door()
         try example.check(try await example.send(door))
@@ -29,7 +31,9 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem").ids == ["milk"])
     }
 
-    @Test func delta() async throws {
+    @Test("The server matches the example of a delta in the protocol document") func delta()
+        async throws
+    {
         var example = try ProtocolExample("Delta")
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
@@ -42,7 +46,8 @@ import TidelineServerCore
         #expect(example.isEmpty)
     }
 
-    @Test func verify() async throws {
+    @Test("The server matches the example of a digest in the protocol document")
+    func verify() async throws {
         var example = try ProtocolExample("Verify")
         let door = try await Door()
         for id in ["a", "b", "c"] {
@@ -53,7 +58,8 @@ import TidelineServerCore
     }
 
     /// The head comes from the route, the stream from the event loop.
-    @Test func live() async throws {
+    @Test("The server matches the example of an event stream in the protocol document")
+    func live() async throws {
         var example = try ProtocolExample("Live")
         let door = try await Door()
         let answer = try await example.send(door)

@@ -8,14 +8,16 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct TranscriptTests {
-    @Test func everyDifferenceBelongsToACall() throws {
+    @Test("Every documented difference belongs to a recorded call")
+    func everyDifferenceBelongsToACall() throws {
         let numbers = Set(try RecordedCall.all.get().map(\.number))
         #expect(numbers.count == 120)
         #expect(numbers.isSuperset(of: Difference.all.keys))
         #expect(Set(Difference.all.keys).isDisjoint(with: Difference.skipped.keys))
     }
 
-    @Test func answersAsRecorded() async throws {
+    @Test("The recorded calls get the recorded responses, except for the documented differences")
+    func answersAsRecorded() async throws {
         var replay = try await Replay()
         for call in try RecordedCall.all.get() where Difference.skipped[call.number] == nil {
             try await replay.run(call)

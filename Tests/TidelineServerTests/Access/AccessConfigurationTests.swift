@@ -33,7 +33,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func readsAll() async throws {
+    @Test("The configuration file sets authentication, origins, owners and permissions")
+    func readsAll() async throws {
         try await withKeys { directory in
             let text = """
                 {
@@ -70,88 +71,100 @@ import TidelineServerCore
         }
     }
 
-    @Test(arguments: [
-        (#"{"authentication":{}}"#, "authentication: a key is needed: one of secretFile, keyFile"),
-        (
-            #"{"authentication":{"jwksURL":"http://id.example/k"}}"#,
-            "authentication.jwksURL: an https URL"
-        ),
-        (
-            #"{"authentication":{"jwksURL":"https://u:p@id.example/k"}}"#,
-            "jwksURL: a URL without user"
-        ),
-        (#"{"authentication":{"issuer":"id.example"}}"#, "authentication: a key is needed"),
-        (
-            #"{"authentication":{"secretFile":"jwt.key","user":"exp"}}"#,
-            "authentication.user: the name of a claim"
-        ),
-        (#"{"authentication":[]}"#, "authentication: an object is expected"),
-        (#"{"authentication":{"secret":"x"}}"#, "authentication.secret: this key is unknown"),
-        (#"{"authentication":{"secretFile":5}}"#, "authentication.secretFile: a string"),
-        (#"{"authentication":{"secretFile":""}}"#, "authentication.secretFile: a string that is"),
-        (
-            #"{"authentication":{"secretFile":"no.key"}}"#,
-            "no.key': The file cannot be read."
-        ),
-        (
-            #"{"authentication":{"secretFile":"."}}"#,
-            "authentication.secretFile: '"
-        ),
-        (
-            #"{"authentication":{"secretFile":"weak.key"}}"#,
-            "weak.key': The secret has 8 bytes; at least 32 are needed"
-        ),
-        (#"{"authentication":{"secretFile":"id.pem"}}"#, "id.pem': The secret is a PEM text"),
-        (#"{"authentication":{"keyFile":"jwt.key"}}"#, "authentication.keyFile: '"),
-        (#"{"authentication":{"keyFile":"empty"}}"#, "empty': The key file has no PEM block"),
-        (#"{"authentication":{"jwksFile":"none.json"}}"#, "none.json': There is no key for"),
-        (#"{"authentication":{"jwksFile":"jwt.key"}}"#, "authentication.jwksFile: '"),
-        (
-            #"{"authentication":{"secretFile":"jwt.key","algorithms":["none"]}}"#,
-            "authentication.algorithms[0]: one of 'HS256', 'RS256', 'ES256'"
-        ),
-        (
-            #"{"authentication":{"secretFile":"jwt.key","algorithms":[]}}"#,
-            "authentication.algorithms: one algorithm at least"
-        ),
-        (
-            #"{"authentication":{"secretFile":"jwt.key","algorithms":["RS256"]}}"#,
-            "No allowed algorithm fits a key; the keys are for HS256."
-        ),
-        (
-            #"{"authentication":{"secretFile":"jwt.key","leewaySeconds":601}}"#,
-            "authentication.leewaySeconds: a whole number from 0 to 600"
-        ),
-        (
-            #"{"authentication":{"secretFile":"jwt.key","issuer":""}}"#,
-            "authentication.issuer: a string that is not empty"
-        ),
-        (#"{"cors":{"origin":[]}}"#, "cors.origin: this key is unknown; allowed here are origins"),
-        (#"{"cors":{"origins":"*"}}"#, "cors.origins: an array is expected"),
-        (#"{"cors":{"origins":["a.example"]}}"#, "cors.origins[0]: an origin such as"),
-        (#"{"cors":{"origins":["*", "http://a/"]}}"#, "cors.origins[1]: an origin such as"),
-        (
-            #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
-            "tables.A.permissions.read: 'authenticated' needs 'authentication'"
-        ),
-        (#"{"tables":{"A":{"owner":"u"}}}"#, "tables.A.owner: it needs 'authentication'"),
-        (
-            #"{"tables":{"A":{"owner":"u","permissions":{"read":"anonymous"}}},"authentication":{"secretFile":"jwt.key"}}"#,
-            "tables.A.permissions.read: 'anonymous' does not go with 'owner'"
-        ),
-        (
-            #"{"tables":{"A":{"owner":"u","columns":{"u":"guid"}}},"authentication":{"secretFile":"jwt.key"}}"#,
-            "tables.A.owner: the column must be of type string and without rules"
-        ),
-        (
-            #"{"tables":{"A":{"owner":"ID"}},"authentication":{"secretFile":"jwt.key"}}"#,
-            "tables.A.owner: a system column cannot be the owner"
-        ),
-        (
-            #"{"tables":{"A":{"owner":"a b"}},"authentication":{"secretFile":"jwt.key"}}"#,
-            "tables.A.owner: the column's name cannot be used"
-        ),
-    ])
+    @Test(
+        "An error in the access configuration names the key, and no secret",
+        arguments: [
+            (
+                #"{"authentication":{}}"#,
+                "authentication: a key is needed: one of secretFile, keyFile"
+            ),
+            (
+                #"{"authentication":{"jwksURL":"http://id.example/k"}}"#,
+                "authentication.jwksURL: an https URL"
+            ),
+            (
+                #"{"authentication":{"jwksURL":"https://u:p@id.example/k"}}"#,
+                "jwksURL: a URL without user"
+            ),
+            (#"{"authentication":{"issuer":"id.example"}}"#, "authentication: a key is needed"),
+            (
+                #"{"authentication":{"secretFile":"jwt.key","user":"exp"}}"#,
+                "authentication.user: the name of a claim"
+            ),
+            (#"{"authentication":[]}"#, "authentication: an object is expected"),
+            (#"{"authentication":{"secret":"x"}}"#, "authentication.secret: this key is unknown"),
+            (#"{"authentication":{"secretFile":5}}"#, "authentication.secretFile: a string"),
+            (
+                #"{"authentication":{"secretFile":""}}"#,
+                "authentication.secretFile: a string that is"
+            ),
+            (
+                #"{"authentication":{"secretFile":"no.key"}}"#,
+                "no.key': The file cannot be read."
+            ),
+            (
+                #"{"authentication":{"secretFile":"."}}"#,
+                "authentication.secretFile: '"
+            ),
+            (
+                #"{"authentication":{"secretFile":"weak.key"}}"#,
+                "weak.key': The secret has 8 bytes; at least 32 are needed"
+            ),
+            (#"{"authentication":{"secretFile":"id.pem"}}"#, "id.pem': The secret is a PEM text"),
+            (#"{"authentication":{"keyFile":"jwt.key"}}"#, "authentication.keyFile: '"),
+            (#"{"authentication":{"keyFile":"empty"}}"#, "empty': The key file has no PEM block"),
+            (#"{"authentication":{"jwksFile":"none.json"}}"#, "none.json': There is no key for"),
+            (#"{"authentication":{"jwksFile":"jwt.key"}}"#, "authentication.jwksFile: '"),
+            (
+                #"{"authentication":{"secretFile":"jwt.key","algorithms":["none"]}}"#,
+                "authentication.algorithms[0]: one of 'HS256', 'RS256', 'ES256'"
+            ),
+            (
+                #"{"authentication":{"secretFile":"jwt.key","algorithms":[]}}"#,
+                "authentication.algorithms: one algorithm at least"
+            ),
+            (
+                #"{"authentication":{"secretFile":"jwt.key","algorithms":["RS256"]}}"#,
+                "No allowed algorithm fits a key; the keys are for HS256."
+            ),
+            (
+                #"{"authentication":{"secretFile":"jwt.key","leewaySeconds":601}}"#,
+                "authentication.leewaySeconds: a whole number from 0 to 600"
+            ),
+            (
+                #"{"authentication":{"secretFile":"jwt.key","issuer":""}}"#,
+                "authentication.issuer: a string that is not empty"
+            ),
+            (
+                #"{"cors":{"origin":[]}}"#,
+                "cors.origin: this key is unknown; allowed here are origins"
+            ),
+            (#"{"cors":{"origins":"*"}}"#, "cors.origins: an array is expected"),
+            (#"{"cors":{"origins":["a.example"]}}"#, "cors.origins[0]: an origin such as"),
+            (#"{"cors":{"origins":["*", "http://a/"]}}"#, "cors.origins[1]: an origin such as"),
+            (
+                #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
+                "tables.A.permissions.read: 'authenticated' needs 'authentication'"
+            ),
+            (#"{"tables":{"A":{"owner":"u"}}}"#, "tables.A.owner: it needs 'authentication'"),
+            (
+                #"{"tables":{"A":{"owner":"u","permissions":{"read":"anonymous"}}},"authentication":{"secretFile":"jwt.key"}}"#,
+                "tables.A.permissions.read: 'anonymous' does not go with 'owner'"
+            ),
+            (
+                #"{"tables":{"A":{"owner":"u","columns":{"u":"guid"}}},"authentication":{"secretFile":"jwt.key"}}"#,
+                "tables.A.owner: the column must be of type string and without rules"
+            ),
+            (
+                #"{"tables":{"A":{"owner":"ID"}},"authentication":{"secretFile":"jwt.key"}}"#,
+                "tables.A.owner: a system column cannot be the owner"
+            ),
+            (
+                #"{"tables":{"A":{"owner":"a b"}},"authentication":{"secretFile":"jwt.key"}}"#,
+                "tables.A.owner: the column's name cannot be used"
+            ),
+        ]
+    )
     func namesErrors(_ text: String, _ expected: String) async throws {
         try await withKeys { directory in
             let error = #expect(throws: ConfigurationError.self) {
@@ -165,7 +178,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func tokensForDevelopment() async throws {
+    @Test("A development token is created only if the server would accept it")
+    func tokensForDevelopment() async throws {
         try await withKeys { directory in
             var configuration = ServerConfiguration()
             #expect(throws: ConfigurationError.self) {

@@ -26,7 +26,8 @@ import TidelineTokens
         )
     }
 
-    @Test func authenticatedIsTheDefaultWithAuthentication() async throws {
+    @Test("Tables require a token by default if authentication is configured")
+    func authenticatedIsTheDefaultWithAuthentication() async throws {
         let door = try await door()
         for (method, target) in [
             ("GET", "/tables/TodoItem"), ("POST", "/tables/todoitem"),
@@ -49,7 +50,8 @@ import TidelineTokens
         #expect(made.status == 201)
     }
 
-    @Test func tokensAreAcceptedInEitherField() async throws {
+    @Test("A token is accepted in X-ZUMO-AUTH and in Authorization")
+    func tokensAreAcceptedInEitherField() async throws {
         let door = try await door()
         let token = try Tokens.make("anna")
         let bad = "abc"
@@ -71,8 +73,8 @@ import TidelineTokens
         #expect(await door.send("GET", "/tables/TodoItem", headers: twice).status == 401)
     }
 
-    /// Also on a table that is open to all callers: a device should find out that its token is invalid.
-    @Test func invalidTokensAreRejectedEverywhere() async throws {
+    @Test("An invalid token is rejected, even on a table that is open to all callers")
+    func invalidTokensAreRejectedEverywhere() async throws {
         let open = TablePermissions(
             read: .anonymous,
             insert: .anonymous,
@@ -133,7 +135,7 @@ import TidelineTokens
         }
     }
 
-    @Test func aCachedTokenStillExpires() async throws {
+    @Test("A cached token still expires") func aCachedTokenStillExpires() async throws {
         let clock = TestClock()
         let door = try await door(clock: clock)
         let headers: HTTPFields = ["X-ZUMO-AUTH": try Tokens.make("anna", expires: 10)]
@@ -145,7 +147,8 @@ import TidelineTokens
         #expect(late.status == 401 && late.error.contains("expired"))
     }
 
-    @Test func tokensAreVerifiedOnceWhileTheyAreValid() throws {
+    @Test("A token is verified once while it is valid")
+    func tokensAreVerifiedOnceWhileTheyAreValid() throws {
         let count = Mutex(0)
         let authenticator = Authenticator { (token, _) throws(TokenRefusal) in
             count.withLock { $0 += 1 }
@@ -176,7 +179,8 @@ import TidelineTokens
         #expect(count.withLock { $0 } == 5001)
     }
 
-    @Test func eachOperationHasItsPermission() async throws {
+    @Test("Each kind of request needs its own permission")
+    func eachOperationHasItsPermission() async throws {
         let door = try await door(
             TablePermissions(
                 read: .authenticated,
@@ -208,8 +212,10 @@ import TidelineTokens
         #expect(disabled.headers["Allow"] == "GET, HEAD, PATCH, PUT")
     }
 
-    /// `deleted` in a body is a delete, whatever the method.
-    @Test(arguments: ["PATCH", "PUT", "patch document"])
+    @Test(
+        "A write that sets deleted in its body needs the permission to delete",
+        arguments: ["PATCH", "PUT", "patch document"]
+    )
     func deletedInABodyNeedsThePermission(_ way: String) async throws {
         let isDocument = way == "patch document"
         func set(_ door: Door, _ deleted: Bool, _ headers: HTTPFields) async -> ServerResponse {
@@ -245,7 +251,8 @@ import TidelineTokens
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
     }
 
-    @Test func withoutSoftDeleteDeletedCannotBeSet() async throws {
+    @Test("The deleted column cannot be set in a table without soft delete")
+    func withoutSoftDeleteDeletedCannotBeSet() async throws {
         var table = Door.todo
         table.softDelete = false
         let door = try await Door([table])
@@ -258,7 +265,8 @@ import TidelineTokens
         }
     }
 
-    @Test func dynamicTablesNeedAuthenticationToo() async throws {
+    @Test("A table of a dynamic schema requires a token")
+    func dynamicTablesNeedAuthenticationToo() async throws {
         let door = try await door(dynamic: true)
         #expect(await door.send("POST", "/tables/new", #"{"a":1}"#).status == 401)
         #expect(await door.send("GET", "/tables/new").status == 401)
@@ -268,7 +276,8 @@ import TidelineTokens
         #expect(await door.send("GET", "/tables/new", headers: headers).rows.count == 1)
     }
 
-    @Test func metricsNeedAuthenticationOffLoopback() async throws {
+    @Test("The metrics require a token when the server does not listen on loopback")
+    func metricsNeedAuthenticationOffLoopback() async throws {
         let door = try await Door(exposesMetrics: false, authenticator: try Tokens.authenticator())
         #expect(await door.send("GET", "/metrics").status == 401)
         let bad = await door.send("GET", "/metrics", headers: ["X-ZUMO-AUTH": "abc"])
@@ -278,13 +287,15 @@ import TidelineTokens
         #expect(await door.send("GET", "/health").status == 200)
     }
 
-    @Test func withoutAuthenticationTokensAreIgnored() async throws {
+    @Test("Tokens are ignored if no authentication is configured")
+    func withoutAuthenticationTokensAreIgnored() async throws {
         let door = try await Door()
         let headers: HTTPFields = ["X-ZUMO-AUTH": "abc", "Authorization": "Bearer x y"]
         #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
-    @Test func rulesThatCannotBeCheckedAreRejected() async throws {
+    @Test("Access rules that the server cannot check are rejected")
+    func rulesThatCannotBeCheckedAreRejected() async throws {
         var table = Door.todo
         table.permissions.read = .authenticated
         await #expect(throws: SchemaError.self) { _ = try await Door([table]) }

@@ -19,7 +19,8 @@ import TidelineServerCore
         return limits
     }
 
-    @Test func aBurstOfTenSecondsIsAllowed() throws {
+    @Test("A caller may send the requests of ten seconds at once")
+    func aBurstOfTenSecondsIsAllowed() throws {
         let rates = try #require(CallerRates(Self.limits(requests: 2)))
         let one = CallerRates.Cost(requests: 1)
         var now: Int64 = 1_000_000_000
@@ -37,8 +38,8 @@ import TidelineServerCore
         #expect(rates.take(one, of: "a", now: now - 60_000_000)?.seconds == 1)
     }
 
-    /// A request that costs more than the maximum budget is accepted; the requests after it wait.
-    @Test func requestsWaitUntilADebtIsPaid() throws {
+    @Test("A costly request is accepted, and later ones are rejected until its debt is paid")
+    func requestsWaitUntilADebtIsPaid() throws {
         let rates = try #require(CallerRates(Self.limits(requests: 1000, writes: 10, bytes: 100)))
         let large = CallerRates.Cost(requests: 1, writes: 300, bytes: 500)
         #expect(rates.take(large, of: "a", now: 0) == nil)
@@ -52,11 +53,12 @@ import TidelineServerCore
         )
     }
 
-    @Test func nothingIsLimitedByDefault() {
+    @Test("The rate of a caller's requests is not limited by default")
+    func nothingIsLimitedByDefault() {
         #expect(CallerRates(ServerLimits()) == nil)
     }
 
-    @Test func aCallerOverTheLimitGets429() async throws {
+    @Test("A caller over the rate limit gets 429") func aCallerOverTheLimitGets429() async throws {
         let clock = TestClock(step: 0)
         let door = try await Door(clock: clock, limits: Self.limits(requests: 1, writes: 100))
         for _ in 0..<10 {
@@ -74,8 +76,8 @@ import TidelineServerCore
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 429)
     }
 
-    /// A batch is accepted as one request and charged for all its requests.
-    @Test func aBatchIsChargedForItsRequests() async throws {
+    @Test("A batch is accepted as one request and charged for all its requests")
+    func aBatchIsChargedForItsRequests() async throws {
         let clock = TestClock(step: 0)
         let door = try await Door(clock: clock, limits: Self.limits(writes: 2))
         let parts = (0..<50).map {
@@ -90,8 +92,10 @@ import TidelineServerCore
         #expect(await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#).status == 200)
     }
 
-    /// Every target that a caller may request repeatedly.
-    @Test(arguments: ["/$events?tables=TodoItem", "/$admin/overview", "/$admin/tables/TodoItem"])
+    @Test(
+        "Event streams and the dashboard count toward the rate limit",
+        arguments: ["/$events?tables=TodoItem", "/$admin/overview", "/$admin/tables/TodoItem"]
+    )
     func streamsAndTheDashboardAreCounted(target: String) async throws {
         let dashboard = Dashboard(
             gate: OperatorGate(hasAuthentication: false, isLoopback: true, host: "example.test"),
@@ -106,8 +110,8 @@ import TidelineServerCore
         #expect(await door.send("GET", target).status == 429)
     }
 
-    /// Verifying a token is work, too, whatever the result.
     @Test(
+        "Requests with invalid tokens count toward the rate limit",
         arguments: [
             "/tables/TodoItem", "/$events?tables=TodoItem", "/$admin/overview", "/metrics",
         ]
@@ -139,15 +143,17 @@ import TidelineServerCore
         for _ in 0..<10 { #expect(await door.send("GET", target, headers: olga).status == 200) }
     }
 
-    /// A caller with IPv6 has at least a /64 network.
-    @Test(arguments: [
-        ("2001:db8:1:2::1", "2001:db8:1:2:aaaa:bbbb:cccc:dddd", true),
-        ("2001:db8::1", "2001:db8:0:0:1::", true),
-        ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
-        ("::1", "::2", true),
-        ("fe80::1%eth0", "fe80::2%eth0", true),
-        ("10.0.0.1", "10.0.0.2", false),
-    ])
+    @Test(
+        "IPv6 addresses of the same /64 network are one caller",
+        arguments: [
+            ("2001:db8:1:2::1", "2001:db8:1:2:aaaa:bbbb:cccc:dddd", true),
+            ("2001:db8::1", "2001:db8:0:0:1::", true),
+            ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+            ("::1", "::2", true),
+            ("fe80::1%eth0", "fe80::2%eth0", true),
+            ("10.0.0.1", "10.0.0.2", false),
+        ]
+    )
     func addressesOfANetworkAreOneCaller(_ one: String, _ other: String, areOne: Bool) async throws
     {
         let door = try await Door(clock: TestClock(step: 0), limits: Self.limits(requests: 1))

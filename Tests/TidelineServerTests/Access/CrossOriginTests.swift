@@ -18,41 +18,48 @@ import TidelineServerCore
         )
     }
 
-    @Test(arguments: [
-        ("https://app.example", "https://app.example", true),
-        ("https://app.example", "http://app.example", false),
-        ("https://app.example", "https://app.example:8443", false),
-        ("https://app.example", "https://app.example.evil", false),
-        ("https://app.example", "https://evil-app.example", false),
-        ("https://App.Example:443", "https://app.example", true),
-        ("http://localhost:8080", "http://localhost:8080", true),
-        ("http://localhost:8080", "http://localhost:808", false),
-        ("http://localhost:*", "http://localhost:3000", true),
-        ("http://localhost:*", "http://localhost", true),
-        ("http://localhost", "http://localhost:3000", false),
-        ("https://*.example", "https://a.b.example", true),
-        ("https://*.example", "https://example", false),
-        ("https://*.example", "https://.example", false),
-        ("https://*.example", "https://badexample", false),
-        ("http://[::1]:5000", "http://[::1]:5000", true),
-        ("capacitor://localhost", "capacitor://localhost", true),
-        ("*", "https://any.where", true), ("*", "null", true),
-        ("https://app.example", "null", false), ("https://app.example", "", false),
-    ])
+    @Test(
+        "An origin pattern matches only the origins that it describes",
+        arguments: [
+            ("https://app.example", "https://app.example", true),
+            ("https://app.example", "http://app.example", false),
+            ("https://app.example", "https://app.example:8443", false),
+            ("https://app.example", "https://app.example.evil", false),
+            ("https://app.example", "https://evil-app.example", false),
+            ("https://App.Example:443", "https://app.example", true),
+            ("http://localhost:8080", "http://localhost:8080", true),
+            ("http://localhost:8080", "http://localhost:808", false),
+            ("http://localhost:*", "http://localhost:3000", true),
+            ("http://localhost:*", "http://localhost", true),
+            ("http://localhost", "http://localhost:3000", false),
+            ("https://*.example", "https://a.b.example", true),
+            ("https://*.example", "https://example", false),
+            ("https://*.example", "https://.example", false),
+            ("https://*.example", "https://badexample", false),
+            ("http://[::1]:5000", "http://[::1]:5000", true),
+            ("capacitor://localhost", "capacitor://localhost", true),
+            ("*", "https://any.where", true), ("*", "null", true),
+            ("https://app.example", "null", false), ("https://app.example", "", false),
+        ]
+    )
     func originsMatch(_ pattern: String, _ origin: String, _ expected: Bool) throws {
         #expect(try #require(OriginPattern(pattern)).matches(origin) == expected)
     }
 
-    @Test(arguments: [
-        "", "app.example", "https://", "https://app.example/", "https://a b", "https://*",
-        "https://a.*.example", "https://app.example:", "https://app.example:x", "https://*.",
-        "null", "https://user@app.example", "https://app.example?x", "ht*tp://a",
-    ])
+    @Test(
+        "A malformed origin pattern is rejected",
+        arguments: [
+            "", "app.example", "https://", "https://app.example/", "https://a b", "https://*",
+            "https://a.*.example", "https://app.example:", "https://app.example:x", "https://*.",
+            "null", "https://user@app.example", "https://app.example?x", "ht*tp://a",
+        ]
+    )
     func malformedPatternsAreRejected(_ text: String) {
         #expect(OriginPattern(text) == nil)
     }
 
-    @Test func preflightsAreAnswered() async throws {
+    @Test("A preflight from an allowed origin gets the CORS headers")
+    func preflightsAreAnswered() async throws {
         let door = try await door(["http://localhost:8080"], users: true)
         let answer = await door.send(
             "OPTIONS",
@@ -93,7 +100,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func responsesNameTheAllowedOrigin() async throws {
+    @Test("Every response to an allowed origin, including a rejection, names the origin")
+    func responsesNameTheAllowedOrigin() async throws {
         let door = try await door(["https://app.example"], users: true)
         let headers: HTTPFields = ["Origin": "https://app.example"]
         // Rejections too: a page has to see that its token is invalid.
@@ -112,7 +120,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func otherOriginsGetNoHeaders() async throws {
+    @Test("An origin that is not allowed gets no CORS headers")
+    func otherOriginsGetNoHeaders() async throws {
         let open = try await Door()
         let closed = try await door(["https://app.example"])
         for door in [open, closed] {
@@ -132,7 +141,8 @@ import TidelineServerCore
         #expect(same.status == 200 && same.headers["Vary"] == "Origin")
     }
 
-    @Test func optionsNamesTheMethods() async throws {
+    @Test("OPTIONS returns the methods that a target allows")
+    func optionsNamesTheMethods() async throws {
         var table = Door.todo
         table.permissions.update = .disabled
         let door = try await Door([table])

@@ -54,7 +54,10 @@ import TidelineServerCore
         ("", "127.0.0.1", "unknown"),
     ]
 
-    @Test(arguments: forwardedFor)
+    @Test(
+        "The last forwarded address that is not a trusted proxy is the caller",
+        arguments: forwardedFor
+    )
     func theLastAddressThatIsNotAProxyIsTheCaller(
         _ peer: String,
         _ sent: String?,
@@ -69,21 +72,25 @@ import TidelineServerCore
         #expect(TrustedProxies.none.caller(peer: peer, headers: fields) == peer)
     }
 
-    @Test(arguments: [
-        ("for=192.0.2.1", "192.0.2.1"), ("For=192.0.2.1;proto=https;by=10.0.0.1", "192.0.2.1"),
-        ("proto=https;for=\"192.0.2.1:80\"", "192.0.2.1"),
-        ("for=\"[2001:db9::1]:4711\"", "2001:db9::1"), ("for=\"192.0.2.\\1\"", "192.0.2.1"),
-        ("for=192.0.2.1, for=10.0.0.2", "192.0.2.1"), ("for=127.0.0.1,for=192.0.2.1", "192.0.2.1"),
-        ("for=127.0.0.1|for=192.0.2.1", "192.0.2.1"), (",, for=192.0.2.1 ,", "192.0.2.1"),
-        ("for=\"a, for=127.0.0.1\"|for=192.0.2.1", "192.0.2.1"),
-        // A field with an unterminated quote is a separate field.
-        ("for=\"127.0.0.1|for=192.0.2.1", "192.0.2.1"),
-        ("for=unknown", "unknown"), ("for=_secret", "unknown"), ("proto=https", "unknown"),
-        ("for=\"127.0.0.1", "unknown"), ("for=127.0.0.1;for=127.0.0.1", "unknown"),
-        ("for =127.0.0.1", "unknown"), ("for= 127.0.0.1", "unknown"), ("127.0.0.1", "unknown"),
-        ("for=127.0.0.1 for=192.0.2.1", "unknown"), ("for=\"127.0.0.1\\", "unknown"),
-        ("for=\"x, for=192.0.2.1", "unknown"), ("", "127.0.0.1"),
-    ])
+    @Test(
+        "The Forwarded field of a trusted proxy names the caller",
+        arguments: [
+            ("for=192.0.2.1", "192.0.2.1"), ("For=192.0.2.1;proto=https;by=10.0.0.1", "192.0.2.1"),
+            ("proto=https;for=\"192.0.2.1:80\"", "192.0.2.1"),
+            ("for=\"[2001:db9::1]:4711\"", "2001:db9::1"), ("for=\"192.0.2.\\1\"", "192.0.2.1"),
+            ("for=192.0.2.1, for=10.0.0.2", "192.0.2.1"),
+            ("for=127.0.0.1,for=192.0.2.1", "192.0.2.1"),
+            ("for=127.0.0.1|for=192.0.2.1", "192.0.2.1"), (",, for=192.0.2.1 ,", "192.0.2.1"),
+            ("for=\"a, for=127.0.0.1\"|for=192.0.2.1", "192.0.2.1"),
+            // A field with an unterminated quote is a separate field.
+            ("for=\"127.0.0.1|for=192.0.2.1", "192.0.2.1"),
+            ("for=unknown", "unknown"), ("for=_secret", "unknown"), ("proto=https", "unknown"),
+            ("for=\"127.0.0.1", "unknown"), ("for=127.0.0.1;for=127.0.0.1", "unknown"),
+            ("for =127.0.0.1", "unknown"), ("for= 127.0.0.1", "unknown"), ("127.0.0.1", "unknown"),
+            ("for=127.0.0.1 for=192.0.2.1", "unknown"), ("for=\"127.0.0.1\\", "unknown"),
+            ("for=\"x, for=192.0.2.1", "unknown"), ("", "127.0.0.1"),
+        ]
+    )
     func theForwardedFieldIsRead(_ sent: String, _ caller: String) throws {
         var fields: HTTPFields = ["X-Forwarded-For": "198.51.100.1"]
         for line in sent.split(separator: "|", omittingEmptySubsequences: false) {
@@ -94,25 +101,32 @@ import TidelineServerCore
         #expect(proxies.caller(peer: "192.0.2.8", headers: fields) == "192.0.2.8")
     }
 
-    @Test(arguments: [
-        ("0.0.0.0/0", "203.0.113.9", true), ("0.0.0.0/0", "::1", false), ("::/0", "::1", true),
-        ("::/0", "10.0.0.1", false), ("10.0.0.0/9", "10.127.0.1", true),
-        ("10.0.0.0/9", "10.128.0.1", false), ("192.0.2.1", "192.0.2.1", true),
-        ("192.0.2.1/32", "192.0.2.2", false), ("2001:db8::/33", "2001:db8:8000::1", false),
-        ("::ffff:10.0.0.1", "10.0.0.1", true),
-    ])
+    @Test(
+        "A network contains the addresses with its prefix",
+        arguments: [
+            ("0.0.0.0/0", "203.0.113.9", true), ("0.0.0.0/0", "::1", false), ("::/0", "::1", true),
+            ("::/0", "10.0.0.1", false), ("10.0.0.0/9", "10.127.0.1", true),
+            ("10.0.0.0/9", "10.128.0.1", false), ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1/32", "192.0.2.2", false), ("2001:db8::/33", "2001:db8:8000::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+        ]
+    )
     func networks(_ network: String, _ address: String, _ holds: Bool) throws {
         let read = try #require(IPNetwork(network))
         #expect(read.contains(try #require(IPAddress(address))) == holds)
     }
 
-    @Test(arguments: [
-        "", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/08", "/8",
-        "10.0.0/8", "localhost", "::/129", "::ffff:10.0.0.0/104", "10.0.0.0/8/8", "*",
-    ])
+    @Test(
+        "A malformed network is rejected",
+        arguments: [
+            "", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/08", "/8",
+            "10.0.0/8", "localhost", "::/129", "::ffff:10.0.0.0/104", "10.0.0.0/8/8", "*",
+        ]
+    )
     func malformedNetworksAreRejected(_ text: String) { #expect(IPNetwork(text) == nil) }
 
-    @Test func configurationErrorsAreNamed() throws {
+    @Test("An error in the proxy configuration names the key")
+    func configurationErrorsAreNamed() throws {
         let json = #"{"proxies":{"trusted":["10.0.0.1/8"],"header":"X-Real-IP"}}"#
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(json.utf8))
@@ -122,9 +136,12 @@ import TidelineServerCore
     }
 
     /// Local-only targets are decided by the caller's address, not by that of a proxy on this machine.
-    @Test(arguments: [
-        ("127.0.0.1", 200), ("::1", 200), ("", 200), ("192.0.2.1", 403), ("unknown", 403),
-    ])
+    @Test(
+        "The metrics are available only to callers with a local address",
+        arguments: [
+            ("127.0.0.1", 200), ("::1", 200), ("", 200), ("192.0.2.1", 403), ("unknown", 403),
+        ]
+    )
     func metricsAreForLocalCallersOnly(_ address: String, _ status: Int) async throws {
         let door = try await Door()
         var request = ServerRequest(method: "GET", path: "/metrics")
@@ -134,10 +151,13 @@ import TidelineServerCore
 
     /// A proxy that is not configured forwards the host name that it was called by, and so does a page on another site
     /// whose name resolves to this machine.
-    @Test(arguments: [
-        ("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:8080", 200), ("todo.example", 403),
-        ("127.0.0.1.example", 403), ("localhost.example:8080", 403), ("", 403),
-    ])
+    @Test(
+        "The metrics are available only under a local host name",
+        arguments: [
+            ("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:8080", 200), ("todo.example", 403),
+            ("127.0.0.1.example", 403), ("localhost.example:8080", 403), ("", 403),
+        ]
+    )
     func metricsNeedALocalHostName(_ host: String, _ status: Int) async throws {
         let door = try await Door()
         var request = ServerRequest(method: "GET", path: "/metrics")

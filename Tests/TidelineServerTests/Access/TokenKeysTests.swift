@@ -200,12 +200,17 @@ import TidelineTokens
         await server.stop()
     }
 
-    @Test(arguments: [
-        ("https://id.example/keys", true), ("http://127.0.0.1:9/k", true), ("http://[::1]/k", true),
-        ("http://localhost/k", true), ("http://id.example/k", false), ("file:///etc/passwd", false),
-        ("http://127.0.0.1.example/k", false), ("https://", false), ("keys.json", false),
-        ("https://u:p@id.example/", false), ("ftp://id.example/", false),
-    ])
+    @Test(
+        "An address for keys must use HTTPS, or HTTP on this machine",
+        arguments: [
+            ("https://id.example/keys", true), ("http://127.0.0.1:9/k", true),
+            ("http://[::1]/k", true),
+            ("http://localhost/k", true), ("http://id.example/k", false),
+            ("file:///etc/passwd", false),
+            ("http://127.0.0.1.example/k", false), ("https://", false), ("keys.json", false),
+            ("https://u:p@id.example/", false), ("ftp://id.example/", false),
+        ]
+    )
     func addresses(_ text: String, isTaken: Bool) {
         #expect((BoundedFetch.mistake(in: text) == nil) == isTaken)
     }

@@ -25,9 +25,10 @@ import TidelineTestKit
         return door
     }
 
-    /// Batches that read reserve memory for what they have read, and none for the rest; writes and pages of other
-    /// callers get their reservations in the meantime.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "Batches reserve memory only for what they read, so other callers do not wait",
+        .timeLimit(.minutes(10))
+    )
     func noCallerWaitsForBatchesThatRead() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let (within, gate) = (ServerTraffic.Counter(), Flag())
@@ -66,7 +67,10 @@ import TidelineTestKit
     }
 
     /// A batch that has a reservation does not wait for more memory: the caller repeats the rest of the batch.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "A page of a batch is rejected with 503 if there is no memory for it",
+        .timeLimit(.minutes(10))
+    )
     func aPageWithoutMemoryIsSkipped() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let door = try await Self.door(traffic)
@@ -85,8 +89,8 @@ import TidelineTestKit
         #expect(traffic.answersHeld == 0)
     }
 
-    /// The sizes of small pages are added up.
-    @Test func manySmallPagesReserveMemory() async throws {
+    @Test("The sizes of small pages in a batch are added up for its reservation")
+    func manySmallPagesReserveMemory() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let door = try await Door(traffic: traffic)
         let text = String(repeating: "x", count: 20_000)
@@ -104,8 +108,11 @@ import TidelineTestKit
         withExtendedLifetime(others) {}
     }
 
-    /// The first page or row waits, so that the response is never empty.
-    @Test(.timeLimit(.minutes(10)), arguments: [list, "tables/TodoItem/large"])
+    @Test(
+        "The first page or row of a batch waits for memory",
+        .timeLimit(.minutes(10)),
+        arguments: [list, "tables/TodoItem/large"]
+    )
     func theFirstLargeAnswerWaits(target: String) async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let door = try await Self.door(traffic)
@@ -124,9 +131,10 @@ import TidelineTestKit
         #expect(await answer.partStatuses == [404, 200])
     }
 
-    /// Requests of an endpoint are part of the batch, and so is a batch that it sends: none of them waits for memory
-    /// that the batch itself holds.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "A request of an endpoint does not wait for memory of the batch that calls it",
+        .timeLimit(.minutes(10))
+    )
     func requestsOfAnEndpointArePartOfTheBatch() async throws {
         let traffic = ServerTraffic(answersBytesMax: 4 << 20)
         let inner = Endpoint("POST", "/api/inner") { call in

@@ -31,7 +31,10 @@ import TidelineTestKit
         )
     }
 
-    @Test(arguments: ["gzip", "x-gzip", "GZIP", "identity, gzip"])
+    @Test(
+        "A batch that is compressed with gzip is accepted",
+        arguments: ["gzip", "x-gzip", "GZIP", "identity, gzip"]
+    )
     func aCompressedBatchIsABatch(coding: String) async throws {
         let door = try await Door()
         let small = try #require(ContentCoding.gzip(Self.batch(50)))
@@ -45,7 +48,10 @@ import TidelineTestKit
         #expect(plain.headers["Accept-Encoding"] == "gzip")
     }
 
-    @Test(arguments: ["deflate", "br", "gzip, gzip", "gzip, br", "x-unknown"])
+    @Test(
+        "A batch with another content coding is rejected with 415",
+        arguments: ["deflate", "br", "gzip, gzip", "gzip, br", "x-unknown"]
+    )
     func otherCodingsAreRejected(coding: String) async throws {
         let door = try await Door()
         let answer = await Self.send(Self.batch(1), door, coding: coding)
@@ -53,8 +59,8 @@ import TidelineTestKit
         #expect(answer.headers["Accept-Encoding"] == "gzip")
     }
 
-    /// A body that is not exactly one gzip member is rejected, and nothing in it is executed.
-    @Test func damagedBatchesAreRejected() async throws {
+    @Test("A batch that is not exactly one gzip member is rejected and not executed")
+    func damagedBatchesAreRejected() async throws {
         let door = try await Door()
         let whole = try #require(ContentCoding.gzip(Self.batch(50)))
         var cases: [(String, [UInt8])] = [
@@ -78,8 +84,8 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""items":[]"#))
     }
 
-    /// A zip bomb is rejected by the length that it states; one that states a wrong length is not decompressed further.
-    @Test func zipBombsAreRejected() async throws {
+    @Test("A zip bomb is rejected, even if it states a wrong length")
+    func zipBombsAreRejected() async throws {
         let limits = ServerLimits()
         let bomb = try #require(
             ContentCoding.gzip([UInt8](repeating: 0x20, count: limits.batchBytes * 8))
@@ -95,8 +101,8 @@ import TidelineTestKit
         }
     }
 
-    /// The memory of decompressed batches is released with their responses, whatever these are.
-    @Test func theirMemoryIsReleased() async throws {
+    @Test("The memory of a decompressed batch is released with its response")
+    func theirMemoryIsReleased() async throws {
         let door = try await Door()
         let memory = door.handler.service.settings.traffic.codedBatches
         _ = await Self.send(try #require(ContentCoding.gzip(Self.batch(900))), door)

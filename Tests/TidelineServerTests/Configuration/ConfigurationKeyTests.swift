@@ -64,8 +64,8 @@ import TidelineTestKit
         return try ServerConfiguration(json: Array(text.utf8), directory: folder.path)
     }
 
-    /// Every value that is read is shown; a limit that is not configured is shown, too, as a number.
-    @Test func everyKeyIsReadAndShown() throws {
+    @Test("Every configuration key is read, and its value in force is shown")
+    func everyKeyIsReadAndShown() throws {
         let defaults = Self.settings(ServerConfiguration())
         var tried = Set(Self.others)
         for (key, json, shown) in Self.values {
@@ -126,7 +126,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func everyKeyIsDocumented() throws {
+    @Test("Every configuration key is documented, and every documented limit exists")
+    func everyKeyIsDocumented() throws {
         let keys = ServerConfiguration().settingsInForce.map(\.key)
         let names = try Self.rows(below: "Keys")
         for key in keys where !key.hasPrefix("limits.") {
@@ -147,10 +148,13 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: [
-        ("short", "16 to 4096 characters"), ("with a blank in the key", "without blanks"),
-        (String(repeating: "x", count: 5000), "16 to 4096"),
-    ])
+    @Test(
+        "A metrics key that cannot be sent is rejected without showing it",
+        arguments: [
+            ("short", "16 to 4096 characters"), ("with a blank in the key", "without blanks"),
+            (String(repeating: "x", count: 5000), "16 to 4096"),
+        ]
+    )
     func aKeyThatCannotBeSentIsRejected(text: String, fault: String) throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "tideline-\(UUID())")
         try Data(text.utf8).write(to: file)

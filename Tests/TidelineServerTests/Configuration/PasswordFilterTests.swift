@@ -5,20 +5,26 @@ import TidelineServer
 import TidelineServerCore
 
 @Suite struct PasswordFilterTests {
-    @Test(arguments: [
-        ("postgres://u:hunter2@h:5432/d", "postgres://***@h:5432/d"),
-        ("'postgresql://u:hunter2@h/d' is unknown", "'postgresql://***@h/d' is unknown"),
-        ("postgres://u:hun/ter2@x@h/d", "postgres://***@h/d"),
-        ("POSTGRES://u:hunter 2'@h/d", "POSTGRES://***@h/d"),
-        ("https://u:hunter2@a.example/x?y=1", "https://***@a.example/x?y=1"),
-        ("postgres://h/d?user=u&password=hunter2&x=1", "postgres://h/d?user=u&password=***&x=1"),
-        ("host=h PASSWORD=hunter2 user=u", "host=h PASSWORD=*** user=u"),
-        ("password='hunter 2' user=u", "password=*** user=u"),
-        (#"sslpassword='hun\'ter2' a=b"#, "sslpassword=*** a=b"),
-        ("postgres://h/d", "postgres://h/d"), ("anna@example.org", "anna@example.org"),
-        ("https://a.example/ and b@c", "https://a.example/ and b@c"), ("", ""),
-        ("a\npostgres://u:hunter2@h\nb", "a\npostgres://***@h\nb"),
-    ])
+    @Test(
+        "A password is removed from text, however it is written",
+        arguments: [
+            ("postgres://u:hunter2@h:5432/d", "postgres://***@h:5432/d"),
+            ("'postgresql://u:hunter2@h/d' is unknown", "'postgresql://***@h/d' is unknown"),
+            ("postgres://u:hun/ter2@x@h/d", "postgres://***@h/d"),
+            ("POSTGRES://u:hunter 2'@h/d", "POSTGRES://***@h/d"),
+            ("https://u:hunter2@a.example/x?y=1", "https://***@a.example/x?y=1"),
+            (
+                "postgres://h/d?user=u&password=hunter2&x=1",
+                "postgres://h/d?user=u&password=***&x=1"
+            ),
+            ("host=h PASSWORD=hunter2 user=u", "host=h PASSWORD=*** user=u"),
+            ("password='hunter 2' user=u", "password=*** user=u"),
+            (#"sslpassword='hun\'ter2' a=b"#, "sslpassword=*** a=b"),
+            ("postgres://h/d", "postgres://h/d"), ("anna@example.org", "anna@example.org"),
+            ("https://a.example/ and b@c", "https://a.example/ and b@c"), ("", ""),
+            ("a\npostgres://u:hunter2@h\nb", "a\npostgres://***@h\nb"),
+        ]
+    )
     func passwordsAreRemoved(text: String, expected: String) {
         #expect(PasswordFilter.filtered(text) == expected)
     }

@@ -5,12 +5,15 @@ import TidelineServer
 import TidelineServerCore
 
 @Suite struct PostgresAddressTests {
-    @Test(arguments: [
-        "postgres://me:se@cret@127.0.0.1:1/data", "postgres://me:sec/ret@127.0.0.1:1/data",
-        "postgres://me:s@cret/x@127.0.0.1:1/data", "postgres://me:sec?re@t@127.0.0.1:1/data",
-        "postgres://me:12/cret@127.0.0.1:1/data", "postgres://me:sec/ret",
-        "postgresql://me:%cret@127.0.0.1:1/data", "postgres://me:x@sec?ret@127.0.0.1:1/data",
-    ])
+    @Test(
+        "The error for a malformed address contains no part of the password",
+        arguments: [
+            "postgres://me:se@cret@127.0.0.1:1/data", "postgres://me:sec/ret@127.0.0.1:1/data",
+            "postgres://me:s@cret/x@127.0.0.1:1/data", "postgres://me:sec?re@t@127.0.0.1:1/data",
+            "postgres://me:12/cret@127.0.0.1:1/data", "postgres://me:sec/ret",
+            "postgresql://me:%cret@127.0.0.1:1/data", "postgres://me:x@sec?ret@127.0.0.1:1/data",
+        ]
+    )
     func noMessageContainsAPartOfThePassword(url: String) throws {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
@@ -21,13 +24,16 @@ import TidelineServerCore
         #expect(message.contains("postgres://USER:PASSWORD@HOST:PORT/DATABASE"))
     }
 
-    /// A well-formed address is accepted; the connection then fails because no server listens.
-    @Test(arguments: [
-        "postgres://me:se%40cret@127.0.0.1:1/data", "postgres://127.0.0.1:1/data?user=me@there",
-        "postgres://me:secret@127.0.0.1:1,127.0.0.1:2/da%40ta?connect_timeout=2",
-        "postgres:///data?host=/nowhere/at/all", "postgres://me:sec?ret@127.0.0.1:1/data",
-        "postgres://me:[cret@[::1]:1/data",
-    ])
+    /// The connection fails because no server listens.
+    @Test(
+        "A well-formed address is accepted, and its errors contain no password",
+        arguments: [
+            "postgres://me:se%40cret@127.0.0.1:1/data", "postgres://127.0.0.1:1/data?user=me@there",
+            "postgres://me:secret@127.0.0.1:1,127.0.0.1:2/da%40ta?connect_timeout=2",
+            "postgres:///data?host=/nowhere/at/all", "postgres://me:sec?ret@127.0.0.1:1/data",
+            "postgres://me:[cret@[::1]:1/data",
+        ]
+    )
     func aWellFormedAddressIsAccepted(url: String) throws {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)

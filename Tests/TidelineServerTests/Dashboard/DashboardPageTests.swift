@@ -12,7 +12,8 @@ import TidelineServerCore
         (name: file.name, text: String(decoding: file.body, as: UTF8.self))
     }
 
-    @Test func everyReferencedFileExists() throws {
+    @Test("The page refers to exactly the files in the binary")
+    func everyReferencedFileExists() throws {
         let names = Set(Self.files.map(\.name))
         var asked: Set<String> = []
         for (_, text) in Self.files {
@@ -24,20 +25,23 @@ import TidelineServerCore
         #expect(names.subtracting(asked) == ["index.html"])
     }
 
-    @Test func theFilesAreSmall() {
+    @Test("The files of the page have less than 150 kB in total") func theFilesAreSmall() {
         #expect(DashboardPage.files.reduce(0) { $0 + $1.body.count } < 150_000)
     }
 
-    /// Stored values are never interpreted as markup or code, and nothing is loaded from another origin.
-    @Test(arguments: [
-        "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
-        "localStorage", "document.cookie", "https://",
-    ])
+    @Test(
+        "The page interprets no stored value as code and loads nothing from other origins",
+        arguments: [
+            "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+            "new Function",
+            "localStorage", "document.cookie", "https://",
+        ]
+    )
     func noWordThatInterpretsStoredValues(word: String) {
         for (name, text) in Self.files { #expect(!text.contains(word), "\(name)") }
     }
 
-    @Test func theServerServesThePage() async throws {
+    @Test("The server serves each file of the page") func theServerServesThePage() async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
@@ -56,12 +60,15 @@ import TidelineServerCore
         }
     }
 
-    @Test(arguments: [
-        (#"{"dashboard":{"mode":"readOnly","devices":5,"slowRequests":6,"slowTime":0.5}}"#, ""),
-        (#"{"dashboard":{"mode":"open"}}"#, "dashboard.mode"),
-        (#"{"dashboard":{"devices":-1}}"#, "dashboard.devices"),
-        (#"{"dashboard":{"page":1}}"#, "dashboard.page"),
-    ])
+    @Test(
+        "Valid dashboard keys are read and invalid ones are rejected",
+        arguments: [
+            (#"{"dashboard":{"mode":"readOnly","devices":5,"slowRequests":6,"slowTime":0.5}}"#, ""),
+            (#"{"dashboard":{"mode":"open"}}"#, "dashboard.mode"),
+            (#"{"dashboard":{"devices":-1}}"#, "dashboard.devices"),
+            (#"{"dashboard":{"page":1}}"#, "dashboard.page"),
+        ]
+    )
     func invalidKeysAreRejected(json: String, fault: String) throws {
         do throws(ConfigurationError) {
             let dashboard = try ServerConfiguration(json: Array(json.utf8)).dashboard
@@ -73,8 +80,8 @@ import TidelineServerCore
         }
     }
 
-    /// The settings contain neither passwords nor the names of key files.
-    @Test func settingsInForceContainNoSecret() async throws {
+    @Test("The settings contain neither passwords nor the names of key files")
+    func settingsInForceContainNoSecret() async throws {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: "postgres://me:hush@db.example/todo")
         configuration.metrics.keyFile = "/etc/hush.key"

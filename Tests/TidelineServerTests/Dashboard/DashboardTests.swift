@@ -60,6 +60,7 @@ import TidelineServerCore
     // MARK: - Access
 
     @Test(
+        "Without authentication only this machine and the dashboard's page have access",
         arguments: [
             ("localhost:8080", [:], 200), ("LOCALHOST", [:], 200), ("127.0.0.1:1", [:], 200),
             ("127.1.2.3", [:], 200), ("[::1]:8080", [:], 200),
@@ -93,7 +94,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func withoutAuthenticationPermissionsApply() async throws {
+    @Test("Table permissions apply to a dashboard without authentication")
+    func withoutAuthenticationPermissionsApply() async throws {
         var table = Door.todo
         table.permissions = TablePermissions(delete: .disabled)
         let door = try await Door([table], dashboard: Self.dashboard())
@@ -109,7 +111,8 @@ import TidelineServerCore
         #expect(overview.row["operator"] is NSNull)
     }
 
-    @Test func remoteCallersWithoutAuthenticationAreRejected() async throws {
+    @Test("A dashboard without authentication rejects remote callers")
+    func remoteCallersWithoutAuthenticationAreRejected() async throws {
         let door = try await Door(dashboard: Self.dashboard(loopback: false))
         for path in ["/", "/$admin/overview", "/$admin/page/index.html"] {
             #expect(await send(door, "GET", path).status == 403)
@@ -123,7 +126,8 @@ import TidelineServerCore
         #expect(await send(none, "GET", "/$admin/overview").status == 404)
     }
 
-    @Test func operatorsAreConfiguredByName() async throws {
+    @Test("Only configured operators may use the dashboard")
+    func operatorsAreConfiguredByName() async throws {
         for loopback in [true, false] {
             let door = try await Door(
                 authenticator: try Tokens.authenticator(),
@@ -161,8 +165,9 @@ import TidelineServerCore
         #expect(refused.status == 403)
     }
 
-    /// A browser sends no token when a user opens an address: the rejection contains the page that asks for one.
-    @Test func thePageAsksRemoteCallersForAToken() async throws {
+    /// A browser sends no token when a user opens an address.
+    @Test("A remote caller without a token gets the page that asks for one")
+    func thePageAsksRemoteCallersForAToken() async throws {
         let near = try await Door(
             authenticator: try Tokens.authenticator(),
             dashboard: Self.dashboard(users: true)
@@ -188,7 +193,8 @@ import TidelineServerCore
         return table
     }
 
-    @Test func anOperatorBypassesOwnersAndPermissions() async throws {
+    @Test("An operator bypasses owners and permissions on the dashboard's routes only")
+    func anOperatorBypassesOwnersAndPermissions() async throws {
         let door = try await Door(
             [Self.owned],
             authenticator: try Tokens.authenticator(),
@@ -236,7 +242,8 @@ import TidelineServerCore
         #expect(await send(door, "GET", path, headers: anna).status == 403)
     }
 
-    @Test func anOperatorBypassesRowFilters() async throws {
+    @Test("An operator bypasses row filters on the dashboard's routes only")
+    func anOperatorBypassesRowFilters() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "text eq 'shown'" }
         let door = try await Door(
@@ -258,7 +265,8 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem", headers: olga).ids == ["a"])
     }
 
-    @Test func aReadOnlyDashboardRejectsWrites() async throws {
+    @Test("A read-only dashboard rejects writes")
+    func aReadOnlyDashboardRejectsWrites() async throws {
         let door = try await Door(dashboard: Self.dashboard(mode: .readOnly))
         #expect(await send(door, "GET", "/$admin/tables/TodoItem").status == 200)
         for (method, path) in [
@@ -273,7 +281,8 @@ import TidelineServerCore
 
     // MARK: - What the page receives
 
-    @Test func filesHaveSecurityHeadersAndETags() async throws {
+    @Test("The page has security headers and an ETag")
+    func filesHaveSecurityHeadersAndETags() async throws {
         let door = try await Door(dashboard: Self.dashboard())
         let page = await send(door, "GET", "/")
         #expect(page.status == 200 && page.text == "<p>")
@@ -292,7 +301,8 @@ import TidelineServerCore
         #expect(await send(door, "HEAD", "/").status == 200)
     }
 
-    @Test func devicesAreListedAndFallBehind() async throws {
+    @Test("The overview lists a limited number of devices and whether they are behind")
+    func devicesAreListedAndFallBehind() async throws {
         let door = try await Door(dashboard: Self.dashboard(devicesMax: 10))
         let phone: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "phone", "X-ZUMO-VERSION": "Client/1"]
         let laptop: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "laptop"]
@@ -319,7 +329,8 @@ import TidelineServerCore
         #expect(try await device("many-49")["id"] as? String == "many-49")
     }
 
-    @Test func slowRequestsAreReportedWithoutValues() async throws {
+    @Test("Slow requests are reported without the values of their queries")
+    func slowRequestsAreReportedWithoutValues() async throws {
         let door = try await Door(dashboard: Self.dashboard(slowFrom: 0))
         _ = await door.send("GET", "/tables/TodoItem?$filter=text eq 'secret' and rank gt 4711")
         let overview = await send(door, "GET", "/$admin/overview")
@@ -331,7 +342,8 @@ import TidelineServerCore
         #expect((later.row["slow"] as? [Any])?.count == 3)
     }
 
-    @Test func theOverviewHasCountsAndQueryPlans() async throws {
+    @Test("The dashboard reports request counts, settings, sizes and migration steps")
+    func theOverviewHasCountsAndQueryPlans() async throws {
         let door = try await Door(dashboard: Self.dashboard())
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         _ = await door.send("GET", "/tables/TodoItem?$filter=(")
@@ -353,8 +365,8 @@ import TidelineServerCore
 
     // MARK: - Limits
 
-    /// A character may have any number of bytes.
-    @Test func whatTheServerKeepsAboutCallersIsBounded() async throws {
+    @Test("Texts of callers in the overview are limited in bytes, not in characters")
+    func whatTheServerKeepsAboutCallersIsBounded() async throws {
         let long = "x" + String(repeating: "e" + String(repeating: "\u{301}", count: 500), count: 8)
         let door = try await Door(
             authenticator: try Tokens.authenticator(),
@@ -386,7 +398,7 @@ import TidelineServerCore
     }
 
     /// Planning uses a separate thread and connection.
-    @Test func oneMigrationIsPlannedAtATime() async throws {
+    @Test("One migration is planned at a time") func oneMigrationIsPlannedAtATime() async throws {
         let plans = Mutex((running: 0, most: 0))
         let dashboard = Dashboard(
             gate: OperatorGate(hasAuthentication: false, isLoopback: true, host: "127.0.0.1"),

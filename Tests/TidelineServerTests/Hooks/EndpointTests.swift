@@ -33,7 +33,8 @@ private struct Broken: Error {}
         Endpoint("GET", "/api/broken") { _ in throw Broken() },
     ]
 
-    @Test func respondsAndRejects() async throws {
+    @Test("An endpoint returns its response, its rejection, or 500 for an error")
+    func respondsAndRejects() async throws {
         let door = try await Door([Door.todo], endpoints: Self.endpoints)
         let hello = await door.send("POST", "/API/Hello?x=1")
         #expect(hello.status == 200 && hello.text == "hello x=1")
@@ -49,7 +50,7 @@ private struct Broken: Error {}
         #expect(await door.send("GET", "/api/broken").status == 500)
     }
 
-    @Test func worksOnTables() async throws {
+    @Test("An endpoint reads and writes the rows of tables") func worksOnTables() async throws {
         let door = try await Door([Door.todo], endpoints: Self.endpoints)
         for id in ["a", "b", "c"] {
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
@@ -59,10 +60,13 @@ private struct Broken: Error {}
         #expect(done.ids == ["a", "b", "c"])
     }
 
-    @Test(arguments: [
-        ("GET", "/tables/x"), ("GET", "/api"), ("GET", "api/x"), ("FETCH", "/api/x"),
-        ("GET", "/api/x?y"), ("GET", "/api/x y"),
-    ])
+    @Test(
+        "An invalid endpoint route is rejected at startup",
+        arguments: [
+            ("GET", "/tables/x"), ("GET", "/api"), ("GET", "api/x"), ("FETCH", "/api/x"),
+            ("GET", "/api/x?y"), ("GET", "/api/x y"),
+        ]
+    )
     func invalidRoutesAreRejected(_ method: String, _ path: String) async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
@@ -72,7 +76,8 @@ private struct Broken: Error {}
         await #expect(throws: ConfigurationError.self) { try await server.start() }
     }
 
-    @Test func hooksOfUnknownTablesAreRejected() async throws {
+    @Test("Hooks of an unknown table are rejected at startup")
+    func hooksOfUnknownTablesAreRejected() async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
@@ -83,7 +88,8 @@ private struct Broken: Error {}
     }
 
     /// One of the two would be ignored, and its row filter with it.
-    @Test func duplicateHooksAreRejected() async throws {
+    @Test("Two sets of hooks for one table are rejected at startup")
+    func duplicateHooksAreRejected() async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory

@@ -15,7 +15,7 @@ import TidelineServerCore
         return (door, try #require(door.store as? RelayedStore))
     }
 
-    @Test func theLastReportedEpochApplies() {
+    @Test("The last reported epoch applies") func theLastReportedEpochApplies() {
         let memory = EpochMemory("one")
         let first = memory.current
         #expect(memory.learn(TableClock()) == first)
@@ -25,8 +25,8 @@ import TidelineServerCore
         #expect(memory.current.fingerprint != first.fingerprint)
     }
 
-    /// The clock of the page is that of the state it read; the clock may have advanced since.
-    @Test func aPageHasTheClockOfItsState() async throws {
+    @Test("A page has the table clock of the state that it read")
+    func aPageHasTheClockOfItsState() async throws {
         let (door, store) = try await Self.door()
         store.clock = TableClock(stamp: 5_000_000, horizon: 1_000_000)
         let asked = store.clocksAsked
@@ -35,7 +35,8 @@ import TidelineServerCore
         #expect(store.clocksAsked == asked)
     }
 
-    @Test func aNewEpochIsReportedAtOnce() async throws {
+    @Test("A new epoch is reported with the first read that finds it")
+    func aNewEpochIsReportedAtOnce() async throws {
         let (door, store) = try await Self.door()
         let clock = try await store.clock(of: Table(Door.todo))
         let before = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)
@@ -55,7 +56,8 @@ import TidelineServerCore
     }
 
     /// A write may be older than an epoch that the server learns from a later read, and then it is lost.
-    @Test func responsesToWritesHaveTheEpochFromBeforeTheWrite() async throws {
+    @Test("The response to a write has the epoch from before the write")
+    func responsesToWritesHaveTheEpochFromBeforeTheWrite() async throws {
         let (door, store) = try await Self.door()
         let name = try await store.epoch()
         let clock = try await store.clock(of: Table(Door.todo))
@@ -71,8 +73,10 @@ import TidelineServerCore
         #expect(next.headers["Tideline-Epoch"] == "restored")
     }
 
-    /// Also if the request that follows a link is the first to see the new epoch, with or without changes.
-    @Test(arguments: [0, 1])
+    @Test(
+        "The first request that finds a new epoch rejects a delta link of the old one",
+        arguments: [0, 1]
+    )
     func aLinkOfAnotherEpochIsRejected(_ later: Int64) async throws {
         let (door, store) = try await Self.door()
         let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)

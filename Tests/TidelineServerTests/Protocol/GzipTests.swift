@@ -43,10 +43,11 @@ private final class Turns: Sendable {
 @Suite struct GzipTests {
     private static let headers: HTTPFields = ["Accept-Encoding": "gzip"]
 
-    /// A large response is compressed on another thread, so that other tasks get their turns on the loop.
-    ///
-    /// A small one is not worth a change of threads.
-    @Test(arguments: [4_000_000, 2000])
+    /// A small response is not worth a change of threads.
+    @Test(
+        "A large response is compressed on a thread other than the event loop's",
+        arguments: [4_000_000, 2000]
+    )
     func largeAnswersAreCompressedOffTheLoop(_ size: Int) async throws {
         // Random digits take long to compress.
         var chance = SeededGenerator(seed: 1)
@@ -72,8 +73,8 @@ private final class Turns: Sendable {
         #expect((turns.count > 50) == (size > 100_000), "\(turns.count) turns")
     }
 
-    /// A response that no caller waits for is not compressed when its turn comes.
-    @Test func answersOfCallersThatLeftAreNotCompressed() async throws {
+    @Test("A response that no caller waits for is not compressed when its turn comes")
+    func answersOfCallersThatLeftAreNotCompressed() async throws {
         let coded = Mutex(0)
         let gate = DispatchSemaphore(value: 0)
         let threads = GzipThreads { bytes in

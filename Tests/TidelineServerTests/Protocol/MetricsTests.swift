@@ -7,7 +7,7 @@ import TidelineServerCore
 import TidelineTestKit
 
 @Suite struct MetricsTests {
-    @Test func aHistogramCountsUpToItsBounds() {
+    @Test("A histogram counts values up to its bounds") func aHistogramCountsUpToItsBounds() {
         let histogram = Histogram(bounds: [1, 10])
         for value in [0, 1, 2, 10, 11, 500] { histogram.add(value) }
         #expect(histogram.reading.counts == [2, 2, 2])
@@ -28,8 +28,10 @@ import TidelineTestKit
         }
     }
 
-    /// If the ledger has many entries their number is estimated, and is nearly exact all the same.
-    @Test(arguments: backends)
+    @Test(
+        "The reported number of ledger entries is nearly exact even if it is estimated",
+        arguments: backends
+    )
     func manyEntriesOfTheLedgerAreReported(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = onPostgres ? nil : directory + "/todo.db"
@@ -55,7 +57,10 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: backends)
+    @Test(
+        "The metrics report commits, waiting reads and the size of the ledger",
+        arguments: backends
+    )
     func theDatabaseReportsItsWork(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = onPostgres ? nil : directory + "/todo.db"
@@ -89,7 +94,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func purgedRowsAreCounted() async throws {
+    @Test("The metrics count purged tombstones") func purgedRowsAreCounted() async throws {
         var table = Door.todo
         table.tombstoneDays = 1
         let clock = TestClock()
@@ -103,7 +108,8 @@ import TidelineTestKit
         #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: door) == "1")
     }
 
-    @Test func rejectedTokensAreCounted() async throws {
+    @Test("The metrics count rejected tokens but not requests without a token")
+    func rejectedTokensAreCounted() async throws {
         let door = try await Door(authenticator: try Tokens.authenticator())
         for (token, count) in [("nonsense", "1"), ("", "2")] {
             let fields: HTTPFields = ["Authorization": "Bearer " + token]
@@ -115,8 +121,8 @@ import TidelineTestKit
         #expect(await value("tideline_tokens_refused_total", of: door) == "2")
     }
 
-    /// An unknown time is omitted: a zero would mean 1970.
-    @Test func timesAreReportedIfTheyAreKnown() {
+    @Test("An unknown time is omitted from the metrics because a zero would mean 1970")
+    func timesAreReportedIfTheyAreKnown() {
         func text(_ end: Int?, _ backup: Int?) -> String {
             let now = ServerMetrics.Now(
                 writeQueue: 0,
@@ -206,7 +212,7 @@ import TidelineTestKit
         #expect(ahead > 9 * 86_400, "\(ahead)")
     }
 
-    @Test func eachMetricHasAHelpText() async throws {
+    @Test("Each metric has a help text and a type") func eachMetricHasAHelpText() async throws {
         let door = try await Door()
         _ = await door.send("GET", "/tables/TodoItem")
         let text = await door.send("GET", "/metrics").text

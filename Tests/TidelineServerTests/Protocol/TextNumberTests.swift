@@ -17,60 +17,73 @@ import TidelineServerCore
         )
     )
 
-    @Test(arguments: [
-        ("application/json;IEEE754Compatible=true", true),
-        ("text/html, application/json; odata.metadata=none; ieee754compatible=TRUE", true),
-        ("application/json;IEEE754Compatible=false", false), ("application/json", false),
-        ("", false), ("application/json; charset=utf-8 ; IEEE754COMPATIBLE=\"true\";q=0.5", true),
-        ("application/json;IEEE754Compatible=true;q=0, text/plain", false),
-        ("text/plain;IEEE754Compatible=true, application/json", false),
-        ("application/json-patch+json;IEEE754Compatible=true", true),
-        ("*/*;IEEE754Compatible=true", true),
-        ("application/json;IEEE754Compatible", false),
-    ])
+    @Test(
+        "The IEEE754Compatible parameter of a JSON media type requests numbers as strings",
+        arguments: [
+            ("application/json;IEEE754Compatible=true", true),
+            ("text/html, application/json; odata.metadata=none; ieee754compatible=TRUE", true),
+            ("application/json;IEEE754Compatible=false", false), ("application/json", false),
+            ("", false),
+            ("application/json; charset=utf-8 ; IEEE754COMPATIBLE=\"true\";q=0.5", true),
+            ("application/json;IEEE754Compatible=true;q=0, text/plain", false),
+            ("text/plain;IEEE754Compatible=true, application/json", false),
+            ("application/json-patch+json;IEEE754Compatible=true", true),
+            ("*/*;IEEE754Compatible=true", true),
+            ("application/json;IEEE754Compatible", false),
+        ]
+    )
     func asked(field: String, isAsked: Bool) {
         #expect(TextNumbers.isAsked(by: field) == isAsked)
     }
 
-    @Test(arguments: [
-        (
-            #"{"id":"a","big":9007199254740993,"price":1.10,"share":2.5}"#,
-            #"{"id":"a","big":"9007199254740993","price":"1.10","share":2.5}"#
-        ),
-        (
-            #"{"big":null,"price":"1","text":"5","more":{"big":5}}"#,
-            #"{"big":null,"price":"1","text":"5","more":{"big":5}}"#
-        ),
-    ])
+    @Test(
+        "The integers and decimals of a row become strings",
+        arguments: [
+            (
+                #"{"id":"a","big":9007199254740993,"price":1.10,"share":2.5}"#,
+                #"{"id":"a","big":"9007199254740993","price":"1.10","share":2.5}"#
+            ),
+            (
+                #"{"big":null,"price":"1","text":"5","more":{"big":5}}"#,
+                #"{"big":null,"price":"1","text":"5","more":{"big":5}}"#
+            ),
+        ]
+    )
     func answersAboutRows(body: String, expected: String) {
         let made = TextNumbers(of: Self.table).quoted(Array(body.utf8), .row)
         #expect(String(decoding: made, as: UTF8.self) == expected)
     }
 
-    @Test(arguments: [
-        (#"[{"big":1},{"big":-2}]"#, #"[{"big":"1"},{"big":"-2"}]"#),
-        (
-            #"{"items":[{"big":1}],"count":1,"big":3}"#,
-            #"{"items":[{"big":"1"}],"count":1,"big":3}"#
-        ), (#"{"results":[{"big":1}],"count":1}"#, #"{"results":[{"big":"1"}],"count":1}"#),
-    ])
+    @Test(
+        "The integers and decimals in the rows of a list become strings",
+        arguments: [
+            (#"[{"big":1},{"big":-2}]"#, #"[{"big":"1"},{"big":"-2"}]"#),
+            (
+                #"{"items":[{"big":1}],"count":1,"big":3}"#,
+                #"{"items":[{"big":"1"}],"count":1,"big":3}"#
+            ), (#"{"results":[{"big":1}],"count":1}"#, #"{"results":[{"big":"1"}],"count":1}"#),
+        ]
+    )
     func answersWithLists(body: String, expected: String) {
         let made = TextNumbers(of: Self.table).quoted(Array(body.utf8), .list)
         #expect(String(decoding: made, as: UTF8.self) == expected)
     }
 
-    @Test(arguments: [
-        (
-            #"{"Big":"9007199254740993","price":"-1.5e3","text":"5"}"#,
-            #"{"Big":9007199254740993,"price":-1.5e3,"text":"5"}"#
-        ),
-        (#"{"big":"x","price":"01","share":"1"}"#, #"{"big":"x","price":"01","share":"1"}"#),
-        (
-            #"[{"op":"replace","value":"7","path":"/big"},{"op":"add","path":"/text","value":"7"}]"#,
-            #"[{"op":"replace","value":7,"path":"/big"},{"op":"add","path":"/text","value":"7"}]"#
-        ),
-        (#"{"big":"1""#, #"{"big":"1""#),
-    ])
+    @Test(
+        "Strings for integer and decimal columns in a body become numbers",
+        arguments: [
+            (
+                #"{"Big":"9007199254740993","price":"-1.5e3","text":"5"}"#,
+                #"{"Big":9007199254740993,"price":-1.5e3,"text":"5"}"#
+            ),
+            (#"{"big":"x","price":"01","share":"1"}"#, #"{"big":"x","price":"01","share":"1"}"#),
+            (
+                #"[{"op":"replace","value":"7","path":"/big"},{"op":"add","path":"/text","value":"7"}]"#,
+                #"[{"op":"replace","value":7,"path":"/big"},{"op":"add","path":"/text","value":"7"}]"#
+            ),
+            (#"{"big":"1""#, #"{"big":"1""#),
+        ]
+    )
     func bodies(body: String, expected: String) {
         let made = TextNumbers(of: Self.table).unquoted(Array(body.utf8))
         #expect(String(decoding: made, as: UTF8.self) == expected)

@@ -11,15 +11,18 @@ import TidelineServerCore
     private static let trace = "0af7651916cd43dd8448eb211c80319c"
     private static let span = "b7ad6b7169203331"
 
-    @Test(arguments: [
-        ("00-\(trace)-\(span)-01", true), ("00-\(trace)-\(span)-00", true),
-        ("01-\(trace)-\(span)-01-more", true), ("00-\(trace)-\(span)-01-more", false),
-        ("ff-\(trace)-\(span)-01", false), ("00-\(trace)-\(span)", false), ("", false),
-        ("00-\(String(repeating: "0", count: 32))-\(span)-01", false),
-        ("00-\(trace)-\(String(repeating: "0", count: 16))-01", false),
-        ("00-\(trace.uppercased())-\(span)-01", false), ("0-\(trace)-\(span)-01", false),
-        ("00-\(trace)x-\(span)-01", false),
-    ])
+    @Test(
+        "Only a valid trace header is read",
+        arguments: [
+            ("00-\(trace)-\(span)-01", true), ("00-\(trace)-\(span)-00", true),
+            ("01-\(trace)-\(span)-01-more", true), ("00-\(trace)-\(span)-01-more", false),
+            ("ff-\(trace)-\(span)-01", false), ("00-\(trace)-\(span)", false), ("", false),
+            ("00-\(String(repeating: "0", count: 32))-\(span)-01", false),
+            ("00-\(trace)-\(String(repeating: "0", count: 16))-01", false),
+            ("00-\(trace.uppercased())-\(span)-01", false), ("0-\(trace)-\(span)-01", false),
+            ("00-\(trace)x-\(span)-01", false),
+        ]
+    )
     func onlyAValidTraceIsRead(_ text: String, _ isRead: Bool) {
         #expect((TraceParent(text)?.trace == Self.trace) == isRead)
         #expect((TraceParent(text)?.span == Self.span) == isRead)
@@ -46,7 +49,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func theTraceAndTheAddressAreLogged() async throws {
+    @Test("The trace and the address of a request are logged")
+    func theTraceAndTheAddressAreLogged() async throws {
         var request = ServerRequest(method: "GET", path: "/tables/TodoItem")
         request.headers["traceparent"] = "00-\(Self.trace)-\(Self.span)-01"
         request.address = "192.0.2.7"
@@ -61,8 +65,8 @@ import TidelineServerCore
         #expect(others.allSatisfy { $0["trace"] == nil })
     }
 
-    /// The names of options are logged, but no text that a caller sent.
-    @Test func slowRequestsAreLogged() async throws {
+    @Test("A slow request is logged with the names of its options, but not their values")
+    func slowRequestsAreLogged() async throws {
         let request = ServerRequest(
             method: "GET",
             path: "/tables/TodoItem",

@@ -30,7 +30,7 @@ import TidelineServerCore
         }
     }
 
-    @Test(arguments: 1...40)
+    @Test("A merge has the outcome that the model predicts", arguments: 1...40)
     func agreesWithTheModel(_ seed: Int) async throws {
         var dice = Dice(UInt64(seed))
         var limits = ServerLimits()

@@ -43,6 +43,7 @@ import TidelineTestKit
     }
 
     @Test(
+        "A write waits for the memory of its response before it is executed",
         .timeLimit(.minutes(10)),
         arguments: [
             Sample(),
@@ -91,7 +92,10 @@ import TidelineTestKit
         #expect(await Self.rank(door, "a") == sample.rank)
     }
 
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "A write that is cancelled while it waits for memory writes nothing",
+        .timeLimit(.minutes(10))
+    )
     func aWriteThatIsCancelledWhileItWaitsWritesNothing() async throws {
         let traffic = ServerTraffic()
         let door = try await Self.door(traffic)
@@ -104,8 +108,10 @@ import TidelineTestKit
         #expect(await Self.rank(door, "a") == 0)
     }
 
-    /// Its idempotency key is unused while it waits, and the repeated write waits in the same way.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "A repeated write waits for memory in the same way as the first one",
+        .timeLimit(.minutes(10))
+    )
     func aRepeatedWriteWaitsToo() async throws {
         let traffic = ServerTraffic()
         let door = try await Self.door(traffic)
@@ -132,7 +138,10 @@ import TidelineTestKit
 
     /// The first write waits; later writes that do not fit into the memory are not executed, and their responses say
     /// so.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "Writes of a batch that do not fit into the memory are rejected with 503",
+        .timeLimit(.minutes(10))
+    )
     func aBatchSkipsWritesWithoutMemory() async throws {
         let traffic = ServerTraffic()
         let door = try await Self.door(traffic)
@@ -166,8 +175,8 @@ import TidelineTestKit
         #expect(await Self.rank(door, "b") == 6)
     }
 
-    /// The responses of a transaction are in memory until its commit, so it ends when they are large.
-    @Test(.timeLimit(.minutes(10)))
+    /// The responses of a transaction are in memory until its commit.
+    @Test("A transaction ends when the responses of its writes are large", .timeLimit(.minutes(10)))
     func largeResponsesEndATransaction() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
@@ -199,8 +208,11 @@ import TidelineTestKit
         }
     }
 
-    /// Writes of large rows, even if they are rejected, wait for writes of small rows.
-    @Test(.timeLimit(.minutes(10)), arguments: [ConflictRule.reject, .merge])
+    @Test(
+        "A write of a small row overtakes waiting writes of large rows",
+        .timeLimit(.minutes(10)),
+        arguments: [ConflictRule.reject, .merge]
+    )
     func aSmallWriteOvertakesLargeOnes(conflict: ConflictRule) async throws {
         try await withTemporaryDirectory { directory in
             let (count, bytes) = (24, 1_000_000)

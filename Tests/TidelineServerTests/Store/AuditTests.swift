@@ -10,7 +10,7 @@ import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite struct AuditTests {
-    @Test(arguments: AuditedServer.backends)
+    @Test("Each executed change has an entry in the audit log", arguments: AuditedServer.backends)
     func eachChangeHasItsEntry(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             let row = "/tables/TodoItem/a"
@@ -54,7 +54,10 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: AuditedServer.backends)
+    @Test(
+        "An audit entry names the user, the device and the dashboard",
+        arguments: AuditedServer.backends
+    )
     func anEntryNamesTheDeviceAndTheDashboard(_ onPostgres: Bool) async throws {
         let gate = OperatorGate(
             hasAuthentication: true,
@@ -100,8 +103,10 @@ import TidelineTestKit
         }
     }
 
-    /// A group that is not executed adds no entry, and a repeated write is not a second change.
-    @Test(arguments: AuditedServer.backends)
+    @Test(
+        "Neither a failed group nor a repeated write adds an audit entry",
+        arguments: AuditedServer.backends
+    )
     func onlyExecutedChangesHaveEntries(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             func part(_ id: String, _ method: String, _ path: String, _ body: String?) -> String {
@@ -144,8 +149,10 @@ import TidelineTestKit
         }
     }
 
-    /// A change whose entry cannot be stored is not executed.
-    @Test(arguments: AuditedServer.backends)
+    @Test(
+        "A change whose audit entry cannot be stored is not executed",
+        arguments: AuditedServer.backends
+    )
     func noChangeIsExecutedWithoutItsEntry(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
@@ -177,8 +184,10 @@ import TidelineTestKit
         try #require(try server.audit().last?.stamp)
     }
 
-    /// A change is logged as it was executed, including the changes by hooks and the columns that it adds.
-    @Test(arguments: AuditedServer.backends)
+    @Test(
+        "An audit entry includes the changes by hooks and the added columns",
+        arguments: AuditedServer.backends
+    )
     func changesByHooksAndAddedColumnsAreLogged(_ onPostgres: Bool) async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
@@ -206,7 +215,7 @@ import TidelineTestKit
 
     // MARK: - Retention
 
-    @Test(arguments: AuditedServer.backends)
+    @Test("Audit entries are removed after their retention", arguments: AuditedServer.backends)
     func oldEntriesAreRemoved(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             for id in ["a", "b"] {
@@ -221,8 +230,10 @@ import TidelineTestKit
         }
     }
 
-    /// Entries with timestamps in the future, written while the clock was wrong, do not delay those of other tables.
-    @Test(arguments: AuditedServer.backends)
+    @Test(
+        "Audit entries with timestamps in the future do not delay the removal of others",
+        arguments: AuditedServer.backends
+    )
     func entriesAreRemovedInSmallStepsDespiteAWrongClock(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             func fill(_ table: String) async throws {
@@ -251,8 +262,10 @@ import TidelineTestKit
         }
     }
 
-    /// In an existing database the log starts with the next change.
-    @Test(arguments: AuditedServer.backends)
+    @Test(
+        "Auditing that is enabled later starts with the next change",
+        arguments: AuditedServer.backends
+    )
     func auditingCanBeEnabledLater(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let url = try onPostgres ? PostgresCluster.shared().database() : ""
@@ -283,7 +296,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aBackupContainsTheAuditLog() async throws {
+    @Test("A backup contains the audit log") func aBackupContainsTheAuditLog() async throws {
         try await AuditedServer.with(false) { server in
             #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
             let path = try #require(server.path)

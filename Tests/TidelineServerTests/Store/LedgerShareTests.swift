@@ -213,8 +213,8 @@ import TidelineTestKit
         }
     }
 
-    /// An older database has entries without sizes.
-    @Test func olderEntriesAreCounted() async throws {
+    @Test("The ledger entries of an older database, which have no sizes, are counted")
+    func olderEntriesAreCounted() async throws {
         try await Self.with(false, bytes: 1 << 20) { server in
             let fields = try server.named("n", "anna")
             _ = await server.door.send("POST", "/tables/TodoItem", "{}", headers: fields)

@@ -69,7 +69,11 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: Backend.present, TableStoreConformance.all)
+    @Test(
+        "Every table store passes the conformance checks",
+        arguments: Backend.present,
+        TableStoreConformance.all
+    )
     func conforms(backend: Backend, check: TableStoreConformance.Check) async throws {
         let slot = backend.isOnPostgres ? await DatabaseSlots.shared.take() : nil
         try await withTemporaryDirectory { directory in
