@@ -30,7 +30,8 @@ final class Screen {
 }
 
 @Suite(.timeLimit(.minutes(10))) struct DefaultIsolationTests {
-    @Test func theExampleRuns() async throws {
+    @Test("The example runs in a module with main actor isolation by default")
+    func theExampleRuns() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
                 "TodoItem",

@@ -63,7 +63,8 @@ final class Screen {
 }
 
 @Suite(.timeLimit(.minutes(10))) struct ContractExampleTests {
-    @Test @MainActor func inAClassOfTheMainActor() async throws {
+    @Test("The example runs in a class on the main actor")
+    @MainActor func inAClassOfTheMainActor() async throws {
         try await withServer { endpoint, folder in
             let screen = try await Screen(
                 endpoint: endpoint,
@@ -78,7 +79,7 @@ final class Screen {
         }
     }
 
-    @Test func asTopLevelCode() async throws {
+    @Test("The example runs as top-level code of a program") func asTopLevelCode() async throws {
         try await withServer { endpoint, folder in
             let output = try await run(
                 "ContractExampleMain",

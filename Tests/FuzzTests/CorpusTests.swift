@@ -9,7 +9,10 @@ import Testing
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Fuzz/corpus")
 
-    @Test(arguments: FuzzTarget.allCases)
+    @Test(
+        "A fuzz target accepts every input of its corpus without an error",
+        arguments: FuzzTarget.allCases
+    )
     func replays(_ target: FuzzTarget) throws {
         let runner = try FuzzRunner(target)
         let files = try FileManager.default.contentsOfDirectory(

@@ -96,7 +96,8 @@ struct CodeRuleTests {
     /// The maximum number of source files in a folder.
     static let filesInFolderMax = 16
 
-    @Test func onlyTheEnvironmentReadsTheClock() throws {
+    @Test("Only listed source files read the clock or draw random values")
+    func onlyTheEnvironmentReadsTheClock() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
         let readers = files.filter { !readingTheWorld($0).isEmpty }
         let unlisted = readers.filter { !isListed($0.path, in: Self.readsTheWorld) }
@@ -104,88 +105,99 @@ struct CodeRuleTests {
         expectNone(staleEntries(of: Self.readsTheWorld, in: readers.map(\.path)))
     }
 
-    @Test(arguments: [
-        ("let now = Date()", 1),
-        ("let now = Date(timeIntervalSince1970: 0)", 0),
-        ("let now: Date = .now", 1),
-        ("let now = Date.now", 1),
-        ("let nowhere = place.nowhere", 0),
-        ("let id = UUID()", 1),
-        ("let id = value.asUUID()", 0),
-        ("let die = Int.random(in: 1...6)", 1),
-        ("let die = Int.random(in: 1...6, using: &generator)", 0),
-        ("let die = generator.randomElement()", 0),
-        ("try await Task.sleep(for: .seconds(1))", 1),
-        ("let clock = ContinuousClock()", 1),
-        ("clock_gettime(CLOCK_MONOTONIC, &time)", 1),
-        ("/// The default is `Date()`.", 0),
-        (#"let text = "Date()""#, 0),
-        ("let now = Date()\nlet id = UUID()", 2),
-    ])
+    @Test(
+        "The clock rule finds clocks, sleeps and random values in code",
+        arguments: [
+            ("let now = Date()", 1),
+            ("let now = Date(timeIntervalSince1970: 0)", 0),
+            ("let now: Date = .now", 1),
+            ("let now = Date.now", 1),
+            ("let nowhere = place.nowhere", 0),
+            ("let id = UUID()", 1),
+            ("let id = value.asUUID()", 0),
+            ("let die = Int.random(in: 1...6)", 1),
+            ("let die = Int.random(in: 1...6, using: &generator)", 0),
+            ("let die = generator.randomElement()", 0),
+            ("try await Task.sleep(for: .seconds(1))", 1),
+            ("let clock = ContinuousClock()", 1),
+            ("clock_gettime(CLOCK_MONOTONIC, &time)", 1),
+            ("/// The default is `Date()`.", 0),
+            (#"let text = "Date()""#, 0),
+            ("let now = Date()\nlet id = UUID()", 2),
+        ]
+    )
     func clockRuleCanFail(text: String, count: Int) {
         #expect(readingTheWorld(SourceFile(path: "Sources/A.swift", text: text)).count == count)
     }
 
-    @Test func nothingIsLeftOver() throws {
+    @Test("The code contains no leftovers such as print calls and unfinished comments")
+    func nothingIsLeftOver() throws {
         expectNone(try Repository.swiftFiles().flatMap(leftovers))
     }
 
-    @Test(arguments: [
-        ("Sources/Tideline/A.swift", "// FIXME: later", 1),
-        ("Sources/Tideline/A.swift", "// TODO", 1),
-        ("Tests/TidelineTests/A.swift", "// XXX", 1),
-        ("Sources/Tideline/A.swift", #"let name = "TodoItem", key = "TODO_SERVER""#, 0),
-        ("Sources/Tideline/A.swift", "print(row)", 1),
-        ("Sources/Tideline/A.swift", "debugPrint(row)\ndump(row)", 2),
-        ("Sources/Tideline/A.swift", "/// print(row)", 0),
-        ("Sources/Tideline/A.swift", "blueprint(row)", 0),
-        ("Sources/TidelineCommand/A.swift", "print(row)", 0),
-        ("Examples/Todo/A.swift", "print(row)", 0),
-        ("Sources/Tideline/A.swift", "let row = try! read()", 1),
-        ("Tests/TidelineTests/A.swift", "let row = try! read()", 0),
-        ("Sources/Tideline/A.swift", "fatalError()", 1),
-        ("Sources/Tideline/A.swift", "final class A: @unchecked Sendable {", 1),
-        ("Sources/Tideline/A.swift", "/// A box.\nfinal class A: @unchecked Sendable {", 1),
-        (
-            "Sources/Tideline/A.swift",
-            "/// `@unchecked Sendable`: one thread only.\n@frozen\nfinal class A: @unchecked Sendable",
-            0
-        ),
-        (
-            "Sources/Tideline/A.swift",
-            "/// Unchecked because only its thread has it.\nfinal class A: @unchecked Sendable",
-            0
-        ),
-        ("Sources/Tideline/A.swift", "nonisolated(unsafe) var a = 1", 1),
-        (
-            "Sources/Tideline/A.swift",
-            "// Written once, before any.\nnonisolated(unsafe) var a = 1", 0
-        ),
-    ])
+    @Test(
+        "The leftover rule finds leftovers and unsafe code without a reason",
+        arguments: [
+            ("Sources/Tideline/A.swift", "// FIXME: later", 1),
+            ("Sources/Tideline/A.swift", "// TODO", 1),
+            ("Tests/TidelineTests/A.swift", "// XXX", 1),
+            ("Sources/Tideline/A.swift", #"let name = "TodoItem", key = "TODO_SERVER""#, 0),
+            ("Sources/Tideline/A.swift", "print(row)", 1),
+            ("Sources/Tideline/A.swift", "debugPrint(row)\ndump(row)", 2),
+            ("Sources/Tideline/A.swift", "/// print(row)", 0),
+            ("Sources/Tideline/A.swift", "blueprint(row)", 0),
+            ("Sources/TidelineCommand/A.swift", "print(row)", 0),
+            ("Examples/Todo/A.swift", "print(row)", 0),
+            ("Sources/Tideline/A.swift", "let row = try! read()", 1),
+            ("Tests/TidelineTests/A.swift", "let row = try! read()", 0),
+            ("Sources/Tideline/A.swift", "fatalError()", 1),
+            ("Sources/Tideline/A.swift", "final class A: @unchecked Sendable {", 1),
+            ("Sources/Tideline/A.swift", "/// A box.\nfinal class A: @unchecked Sendable {", 1),
+            (
+                "Sources/Tideline/A.swift",
+                "/// `@unchecked Sendable`: one thread only.\n@frozen\nfinal class A: @unchecked Sendable",
+                0
+            ),
+            (
+                "Sources/Tideline/A.swift",
+                "/// Unchecked because only its thread has it.\nfinal class A: @unchecked Sendable",
+                0
+            ),
+            ("Sources/Tideline/A.swift", "nonisolated(unsafe) var a = 1", 1),
+            (
+                "Sources/Tideline/A.swift",
+                "// Written once, before any.\nnonisolated(unsafe) var a = 1", 0
+            ),
+        ]
+    )
     func leftoverRuleCanFail(path: String, text: String, count: Int) {
         #expect(leftovers(SourceFile(path: path, text: text)).count == count)
     }
 
-    @Test func testsWaitWithALimit() throws {
+    @Test("Tests wait only with a limit") func testsWaitWithALimit() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Tests") }
         expectNone(files.flatMap(endlessWaits))
     }
 
-    @Test(arguments: [
-        ("while !gate.isSet { usleep(1000) }", 1),
-        ("while list.isLoading {\n    try await Task.sleep(for: .milliseconds(1))\n}", 1),
-        ("while turns < 50, list.isLoading { usleep(10) }", 0),
-        ("while rests.count < 1 { try await Task.sleep(for: .milliseconds(1)) }", 1),
-        ("while !Task.isCancelled { try await Task.sleep(for: .seconds(1)) }", 0),
-        ("try await until { !list.isLoading }", 0),
-        ("for _ in 0..<20 where isLoading { usleep(10) }", 0),
-        ("while !rest.isEmpty {\n    rest.removeFirst()\n}", 0),
-    ])
+    @Test(
+        "The wait rule finds loops that wait without a limit",
+        arguments: [
+            ("while !gate.isSet { usleep(1000) }", 1),
+            ("while list.isLoading {\n    try await Task.sleep(for: .milliseconds(1))\n}", 1),
+            ("while turns < 50, list.isLoading { usleep(10) }", 0),
+            ("while rests.count < 1 { try await Task.sleep(for: .milliseconds(1)) }", 1),
+            ("while !Task.isCancelled { try await Task.sleep(for: .seconds(1)) }", 0),
+            ("try await until { !list.isLoading }", 0),
+            ("for _ in 0..<20 where isLoading { usleep(10) }", 0),
+            ("while !rest.isEmpty {\n    rest.removeFirst()\n}", 0),
+        ]
+    )
     func waitRuleCanFail(text: String, count: Int) {
         #expect(endlessWaits(SourceFile(path: "Tests/A.swift", text: text)).count == count)
     }
 
-    @Test func testsDoNotDependOnLuck() throws {
+    @Test("Tests use no unseeded random values and no unlisted fixed sleeps")
+    func testsDoNotDependOnLuck() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Tests") }
         expectNone(files.flatMap(unseededDraws))
         let sleeps = files.flatMap(fixedSleeps)
@@ -193,59 +205,67 @@ struct CodeRuleTests {
         expectNone(staleEntries(of: Self.sleepsInTests, in: sleeps.map { fileName($0.path) }))
     }
 
-    @Test(arguments: [
-        ("try await Task.sleep(for: .milliseconds(300))", 1),
-        ("Thread.sleep(forTimeInterval: 0.2)\nusleep(50_000)", 2),
-        ("sleep(20)", 1),
-        ("    sleep(20)", 1),
-        ("queue.asyncAfter(deadline: .now() + 5) { resume() }", 1),
-        ("try await Task.sleep(for: .seconds(3600))", 0),
-        ("try await Task.sleep(for: isShort ? .milliseconds(1) : .seconds(3600))", 0),
-        ("try await environment.sleep(.seconds(1))", 0),
-        (#"try connection.run("SELECT pg_sleep(1)")"#, 0),
-        ("// usleep(10)", 0),
-        ("let bytes = Int.random(in: 1...6)", 1),
-        ("let bytes = Int.random(in: 1...6, using: &random)", 0),
-        ("let bytes = Int.random(\n    in: 1...6,\n    using: &random\n)", 0),
-        ("let bytes = Int.random(\n    in: 1...6\n)", 1),
-        ("let isUp = Bool.random()", 1),
-        ("let one = list.randomElement() ?? list.shuffled()[0]", 2),
-        ("let one = list.randomElement(using: &random)", 0),
-        ("list.shuffle()", 1),
-        ("var random = SystemRandomNumberGenerator()", 1),
-    ])
+    @Test(
+        "The luck rule finds fixed sleeps and unseeded random values",
+        arguments: [
+            ("try await Task.sleep(for: .milliseconds(300))", 1),
+            ("Thread.sleep(forTimeInterval: 0.2)\nusleep(50_000)", 2),
+            ("sleep(20)", 1),
+            ("    sleep(20)", 1),
+            ("queue.asyncAfter(deadline: .now() + 5) { resume() }", 1),
+            ("try await Task.sleep(for: .seconds(3600))", 0),
+            ("try await Task.sleep(for: isShort ? .milliseconds(1) : .seconds(3600))", 0),
+            ("try await environment.sleep(.seconds(1))", 0),
+            (#"try connection.run("SELECT pg_sleep(1)")"#, 0),
+            ("// usleep(10)", 0),
+            ("let bytes = Int.random(in: 1...6)", 1),
+            ("let bytes = Int.random(in: 1...6, using: &random)", 0),
+            ("let bytes = Int.random(\n    in: 1...6,\n    using: &random\n)", 0),
+            ("let bytes = Int.random(\n    in: 1...6\n)", 1),
+            ("let isUp = Bool.random()", 1),
+            ("let one = list.randomElement() ?? list.shuffled()[0]", 2),
+            ("let one = list.randomElement(using: &random)", 0),
+            ("list.shuffle()", 1),
+            ("var random = SystemRandomNumberGenerator()", 1),
+        ]
+    )
     func luckRuleCanFail(text: String, count: Int) {
         let file = SourceFile(path: "Tests/A.swift", text: text)
         #expect(fixedSleeps(file).count + unseededDraws(file).count == count)
     }
 
-    @Test func everyFileBeginsWithItsRole() throws {
+    @Test("Every Swift file begins with a comment about its role")
+    func everyFileBeginsWithItsRole() throws {
         expectNone(try Repository.swiftFiles().flatMap(missingRole))
     }
 
-    @Test(arguments: [
-        ("// A: what it is.\n", 0),
-        ("import Foundation\n", 1),
-        ("//\n// A.swift\n", 1),
-        ("", 1),
-    ])
+    @Test(
+        "The role rule finds files without a comment about their role",
+        arguments: [
+            ("// A: what it is.\n", 0),
+            ("import Foundation\n", 1),
+            ("//\n// A.swift\n", 1),
+            ("", 1),
+        ]
+    )
     func roleRuleCanFail(text: String, count: Int) {
         #expect(missingRole(SourceFile(path: "Sources/A.swift", text: text)).count == count)
     }
 
-    @Test func filesAreShort() throws {
+    @Test("Source files do not exceed the maximum number of lines") func filesAreShort() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
         let long = files.filter { $0.lineCount > Self.linesMax }.map(\.path)
         expectNone(tooLong(files, allowed: Self.longFiles))
         expectNone(staleEntries(of: Self.longFiles, in: long))
     }
 
-    @Test func foldersAreNoDrawers() throws {
+    @Test("Source folders do not exceed the maximum number of files")
+    func foldersAreNoDrawers() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
         expectNone(drawers(files.map(\.path)))
     }
 
-    @Test func folderRuleCanFail() {
+    @Test("The folder rule finds folders with too many files") func folderRuleCanFail() {
         let full = (0...Self.filesInFolderMax).map { "Sources/A/\($0).swift" }
         #expect(drawers(full).map(\.path) == ["Sources/A"])
         #expect(drawers(full.dropLast() + ["Sources/A/B/C.swift"]).isEmpty)
@@ -261,7 +281,7 @@ struct CodeRuleTests {
         }
     }
 
-    @Test func lengthRuleCanFail() {
+    @Test("The length rule finds files that are too long and not listed") func lengthRuleCanFail() {
         let files = [150, 301, 600, 601, 700].map { count in
             SourceFile(path: "\(count)", text: String(repeating: "//\n", count: count))
         }
@@ -269,7 +289,8 @@ struct CodeRuleTests {
         #expect(tooLong(files, allowed: ["601": "a", "700": "b"]).isEmpty)
     }
 
-    @Test func exceptionsCanGoStale() {
+    @Test("An exception for a missing file or folder is reported as stale")
+    func exceptionsCanGoStale() {
         let table = ["A/": "a folder", "B/C.swift": "a file", "D/": "gone", "E.swift": "gone"]
         let stale = staleEntries(of: table, in: ["A/E.swift", "B/C.swift"])
         #expect(stale.map(\.path) == ["D/", "E.swift"])

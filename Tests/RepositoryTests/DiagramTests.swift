@@ -13,14 +13,17 @@ struct DiagramTests {
         expectNone(documents.flatMap { unknownNames(in: $0, declared: declared) })
     }
 
-    @Test(arguments: [
-        ("flowchart LR\n    TidelineCore --> PushMachine & LocalStore", 0),
-        ("flowchart LR\n    TidelineGone --> PushMachine & PostgreSQL", 1),
-        ("sequenceDiagram\n    PushMachine->>LocalStore: store rows, If-Match, POST", 0),
-        ("sequenceDiagram\n    PushMachine->>GoneStore: send to GoneType", 2),
-        ("stateDiagram-v2\n    [*] --> idle\n    idle --> sending: start", 0),
-        ("stateDiagram-v2\n    idle --> gone: start --> sending\n    gone --> [*]", 2),
-    ])
+    @Test(
+        "The diagram rule finds names that are not declared in the code",
+        arguments: [
+            ("flowchart LR\n    TidelineCore --> PushMachine & LocalStore", 0),
+            ("flowchart LR\n    TidelineGone --> PushMachine & PostgreSQL", 1),
+            ("sequenceDiagram\n    PushMachine->>LocalStore: store rows, If-Match, POST", 0),
+            ("sequenceDiagram\n    PushMachine->>GoneStore: send to GoneType", 2),
+            ("stateDiagram-v2\n    [*] --> idle\n    idle --> sending: start", 0),
+            ("stateDiagram-v2\n    idle --> gone: start --> sending\n    gone --> [*]", 2),
+        ]
+    )
     func diagramRuleCanFail(diagram: String, count: Int) {
         let code = "enum PushMachine {\n    case idle\n    case sending(Int)\n}\nclass LocalStore"
         let declared = DeclaredNames([SourceFile(path: "Sources/TidelineCore/A.swift", text: code)])

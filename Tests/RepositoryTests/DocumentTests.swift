@@ -5,26 +5,29 @@ import Foundation
 import Testing
 
 struct DocumentTests {
-    @Test func documentsNameNoMissingFile() throws {
+    @Test("Links in documents lead to existing files") func documentsNameNoMissingFile() throws {
         let documents = try Repository.files().filter { $0.path.hasSuffix(".md") }
         expectNone(documents.flatMap { brokenLinks(in: $0, exists: Repository.exists) })
     }
 
-    @Test(arguments: [
-        ("README.md", "See [here](docs/contributing/README.md).", 0),
-        ("README.md", "See [here](docs/contributing/README.md#tests) and [there](#below).", 0),
-        ("README.md", "See [here](docs/GONE.md) and ![this](gone.png).", 2),
-        (
-            "docs/A.md",
-            "See [here](contributing/README.md), [up](../README.md \"Start\"), [down](docs/A.md).",
-            1
-        ),
-        ("docs/A.md", "See [far](../../elsewhere/A.md).", 1),
-        ("README.md", "See [site](https://example.org/a.md), [mail](mailto:a@example.org).", 0),
-        ("README.md", "A name:\n[label]: docs/GONE.md", 1),
-        ("README.md", "Not a link: `[a](gone.md)`.\n```\n[b](gone.md)\n```", 0),
-        ("README.md", "See [a file](<docs/contributing/README.md>).", 0),
-    ])
+    @Test(
+        "The link rule finds links to missing files",
+        arguments: [
+            ("README.md", "See [here](docs/contributing/README.md).", 0),
+            ("README.md", "See [here](docs/contributing/README.md#tests) and [there](#below).", 0),
+            ("README.md", "See [here](docs/GONE.md) and ![this](gone.png).", 2),
+            (
+                "docs/A.md",
+                "See [here](contributing/README.md), [up](../README.md \"Start\"), [down](docs/A.md).",
+                1
+            ),
+            ("docs/A.md", "See [far](../../elsewhere/A.md).", 1),
+            ("README.md", "See [site](https://example.org/a.md), [mail](mailto:a@example.org).", 0),
+            ("README.md", "A name:\n[label]: docs/GONE.md", 1),
+            ("README.md", "Not a link: `[a](gone.md)`.\n```\n[b](gone.md)\n```", 0),
+            ("README.md", "See [a file](<docs/contributing/README.md>).", 0),
+        ]
+    )
     func linkRuleCanFail(path: String, text: String, count: Int) {
         let known: Set<String> = ["README.md", "docs/contributing/README.md"]
         let file = SourceFile(path: path, text: text)
@@ -33,19 +36,23 @@ struct DocumentTests {
 
     /// Each Swift block of the README is a region of a compiled file, between the lines
     /// `// README begins` and `// README ends`.
-    @Test func readmeShowsCodeThatCompiles() throws {
+    @Test("Each Swift block of the README is compiled code")
+    func readmeShowsCodeThatCompiles() throws {
         let files = try Repository.files()
         guard let readme = files.first(where: { $0.path == "README.md" }) else { return }
         let compiled = files.filter { $0.isIn("Examples", "Tests") && $0.path.hasSuffix(".swift") }
         expectNone(unknownBlocks(in: readme, regions: compiled.flatMap(readmeRegions)))
     }
 
-    @Test(arguments: [
-        ("```swift\nlet a = 1\n\nlet b = 2\n```", 0),
-        ("```swift\nlet a = 1\nlet b = 2\n```", 1),
-        ("```swift\nlet c = 1\n```\n```swift\nlet d = 1\n```", 2),
-        ("```\nmake run\n```", 0),
-    ])
+    @Test(
+        "The README rule finds blocks that are not compiled code",
+        arguments: [
+            ("```swift\nlet a = 1\n\nlet b = 2\n```", 0),
+            ("```swift\nlet a = 1\nlet b = 2\n```", 1),
+            ("```swift\nlet c = 1\n```\n```swift\nlet d = 1\n```", 2),
+            ("```\nmake run\n```", 0),
+        ]
+    )
     func readmeRuleCanFail(readme: String, count: Int) {
         let test = """
             func a() {
@@ -61,8 +68,8 @@ struct DocumentTests {
         #expect(unknownBlocks(in: file, regions: regions).count == count)
     }
 
-    /// The article about stores shows the store that passes the conformance suite.
-    @Test func articleShowsTheStoreThatIsChecked() throws {
+    @Test("The article about stores shows the store that passes the conformance suite")
+    func articleShowsTheStoreThatIsChecked() throws {
         let files = try Repository.files()
         let store = files.filter { $0.isIn("Tests/TidelineTests/Store/Snapshot") }
         let regions = store.flatMap(readmeRegions)
@@ -72,20 +79,22 @@ struct DocumentTests {
         #expect(regions.filter { !blocks.contains($0) }.isEmpty)
     }
 
-    /// No document mentions how the product is made.
-    @Test func onlyTheProductIsSpokenOf() throws {
+    @Test("No document mentions how the product is made") func onlyTheProductIsSpokenOf() throws {
         expectNone(try Repository.files().flatMap(wordsAboutTheMaking))
     }
 
-    @Test(arguments: [
-        ("An AI wrote this.", 1),
-        ("The assistants of the agent", 2),
-        ("Fields such as User-Agent, user agent and userAgent", 0),
-        ("Done in an earlier session.", 1),
-        ("A session of HTTP, URLSession, one session per device, available", 0),
-        ("See /work/main and ../shared/NOTES.md", 2),
-        ("The helper reads a line; the container is available.", 0),
-    ])
+    @Test(
+        "The word rule finds words about the making of the product",
+        arguments: [
+            ("An AI wrote this.", 1),
+            ("The assistants of the agent", 2),
+            ("Fields such as User-Agent, user agent and userAgent", 0),
+            ("Done in an earlier session.", 1),
+            ("A session of HTTP, URLSession, one session per device, available", 0),
+            ("See /work/main and ../shared/NOTES.md", 2),
+            ("The helper reads a line; the container is available.", 0),
+        ]
+    )
     func wordRuleCanFail(text: String, count: Int) {
         #expect(wordsAboutTheMaking(SourceFile(path: "A.md", text: text)).count == count)
     }

@@ -5,66 +5,79 @@ import Foundation
 import Testing
 
 struct DocumentationTests {
-    @Test func casesAndRequirementsHaveDocumentation() throws {
+    @Test("Public enum cases and protocol requirements have documentation")
+    func casesAndRequirementsHaveDocumentation() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
         expectNone(files.flatMap(undocumentedMembers))
     }
 
-    @Test(arguments: [
-        ("public enum A {\n    /// One.\n    case one\n    case two\n}", [4]),
-        ("enum A {\n    case one\n}", []),
-        (
-            "public enum A: Int {\n    /// One.\n    @available(*, deprecated)\n    case one = 1\n}",
-            []
-        ),
-        (
-            "public enum A {\n    var b: Int {\n        switch self {\n        case one: 1\n} } }",
-            []
-        ),
-        ("extension A {\n    public enum B {\n        case one\n    }\n}", [3]),
-        (
-            "public protocol A {\n    /// B.\n    func b()\n    func c()\n    var d: Int { get }\n}",
-            [4, 5]
-        ),
-        ("public protocol A {\n    /// B.\n    static func b(\n        c: Int\n    )\n}", []),
-        ("package protocol A {\n    func b()\n}", []),
-        ("public protocol A<B>:\n    Sendable\n{\n    associatedtype B\n}", [4]),
-        ("public enum A {\n    /// One.\n    case one\n}\nenum B {\n    case two\n}", []),
-    ])
+    @Test(
+        "The documentation rule finds public members without documentation",
+        arguments: [
+            ("public enum A {\n    /// One.\n    case one\n    case two\n}", [4]),
+            ("enum A {\n    case one\n}", []),
+            (
+                "public enum A: Int {\n    /// One.\n    @available(*, deprecated)\n    case one = 1\n}",
+                []
+            ),
+            (
+                "public enum A {\n    var b: Int {\n        switch self {\n        case one: 1\n} } }",
+                []
+            ),
+            ("extension A {\n    public enum B {\n        case one\n    }\n}", [3]),
+            (
+                "public protocol A {\n    /// B.\n    func b()\n    func c()\n    var d: Int { get }\n}",
+                [4, 5]
+            ),
+            ("public protocol A {\n    /// B.\n    static func b(\n        c: Int\n    )\n}", []),
+            ("package protocol A {\n    func b()\n}", []),
+            ("public protocol A<B>:\n    Sendable\n{\n    associatedtype B\n}", [4]),
+            ("public enum A {\n    /// One.\n    case one\n}\nenum B {\n    case two\n}", []),
+        ]
+    )
     func documentationRuleCanFail(code: String, lines: [Int]) {
         let file = SourceFile(path: "Sources/A.swift", text: code)
         #expect(undocumentedMembers(of: file).map(\.line) == lines)
     }
 
-    /// Public functions of the client document their errors.
-    @Test func whatTheClientThrowsIsSaid() throws {
+    @Test("Public functions of the client document their errors")
+    func whatTheClientThrowsIsSaid() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources/Tideline") }
         #expect(files.contains { $0.path.hasSuffix("/RemoteTable.swift") })
         expectNone(files.flatMap(silentThrowers))
     }
 
-    @Test(arguments: [
-        ("/// A.\npublic func a() throws {}", [2]),
-        ("/// A.\n///\n/// - Throws: B.\npublic func a() throws {}", []),
-        ("/// A.\n/// - Throws: B.\n@discardableResult\npublic func a() async throws -> Int {", []),
-        ("/// A.\npublic init(\n    a: Int\n) throws {", [2]),
-        ("/// A.\npublic func a(b: () throws -> Int) -> Int {", []),
-        ("/// A.\npublic func a(b: () throws -> Int) rethrows -> Int {", []),
-        ("/// A.\npublic static func a<B: C>(_ b: (B) -> Int = { _ in 1 }) async throws {", [2]),
-        ("/// A.\npublic func a() throws(B) where C: D {", [2]),
-        ("func a() throws {}\npackage func b() throws {}", []),
-        (
-            "public protocol A {\n    /// B.\n    func b(\n        c: Int\n    ) throws -> Int\n}",
-            [3]
-        ),
-        ("public protocol A {\n    /// B.\n    /// - Throws: C.\n    func b() throws\n}", []),
-        ("protocol A {\n    func b() throws\n}\nextension A {\n    func b() throws {}\n}", []),
-        ("/// A.\npublic func a() {\n    func b() throws {}\n}", []),
-        (
-            "public protocol A {\n    /// B.\n    func b()\n    /// C.\n    init(c: D) throws\n}",
-            [5]
-        ),
-    ])
+    @Test(
+        "The errors rule finds public throwing functions that do not document their errors",
+        arguments: [
+            ("/// A.\npublic func a() throws {}", [2]),
+            ("/// A.\n///\n/// - Throws: B.\npublic func a() throws {}", []),
+            (
+                "/// A.\n/// - Throws: B.\n@discardableResult\npublic func a() async throws -> Int {",
+                []
+            ),
+            ("/// A.\npublic init(\n    a: Int\n) throws {", [2]),
+            ("/// A.\npublic func a(b: () throws -> Int) -> Int {", []),
+            ("/// A.\npublic func a(b: () throws -> Int) rethrows -> Int {", []),
+            (
+                "/// A.\npublic static func a<B: C>(_ b: (B) -> Int = { _ in 1 }) async throws {",
+                [2]
+            ),
+            ("/// A.\npublic func a() throws(B) where C: D {", [2]),
+            ("func a() throws {}\npackage func b() throws {}", []),
+            (
+                "public protocol A {\n    /// B.\n    func b(\n        c: Int\n    ) throws -> Int\n}",
+                [3]
+            ),
+            ("public protocol A {\n    /// B.\n    /// - Throws: C.\n    func b() throws\n}", []),
+            ("protocol A {\n    func b() throws\n}\nextension A {\n    func b() throws {}\n}", []),
+            ("/// A.\npublic func a() {\n    func b() throws {}\n}", []),
+            (
+                "public protocol A {\n    /// B.\n    func b()\n    /// C.\n    init(c: D) throws\n}",
+                [5]
+            ),
+        ]
+    )
     func throwsRuleCanFail(code: String, lines: [Int]) {
         let file = SourceFile(path: "Sources/Tideline/A.swift", text: code)
         #expect(silentThrowers(in: file).map(\.line) == lines)

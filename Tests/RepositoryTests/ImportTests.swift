@@ -92,27 +92,31 @@ struct ImportTests {
         ),
     ]
 
-    @Test func importsFollowTheArrows() throws {
+    @Test("Modules import only the modules that they may depend on")
+    func importsFollowTheArrows() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources", "Examples") }
         expectNone(files.flatMap(forbiddenImports))
     }
 
-    @Test(arguments: [
-        ("Sources/TidelineCore/A.swift", "import Foundation", 0),
-        ("Sources/TidelineCore/A.swift", "public import struct Foundation.Date", 0),
-        ("Sources/TidelineCore/A.swift", "// import CSQLite", 0),
-        ("Sources/TidelineCore/A.swift", "import Glibc", 1),
-        ("Sources/TidelineCore/A.swift", "import TidelineSQLite", 1),
-        ("Sources/TidelineServer/A.swift", "import CSQLite", 1),
-        ("Sources/TidelineServer/A.swift", "import CCrypto", 1),
-        ("Sources/TidelineServer/A.swift", "@_exported public import TidelineServerCore", 0),
-        ("Sources/TidelineServer/A.swift", "@_exported public import Tideline", 1),
-        ("Sources/Tideline/A.swift", "@preconcurrency import class TidelineServer.Server", 1),
-        ("Sources/Tideline/A.swift", "import FoundationNetworking", 1),
-        ("Sources/Tideline/A.swift", "import Foundation; import TidelineHTTP", 1),
-        ("Sources/New/A.swift", "import Foundation", 1),
-        ("Examples/Todo/A.swift", "import Tideline\nimport TidelineCore", 1),
-    ])
+    @Test(
+        "The import rule finds forbidden imports",
+        arguments: [
+            ("Sources/TidelineCore/A.swift", "import Foundation", 0),
+            ("Sources/TidelineCore/A.swift", "public import struct Foundation.Date", 0),
+            ("Sources/TidelineCore/A.swift", "// import CSQLite", 0),
+            ("Sources/TidelineCore/A.swift", "import Glibc", 1),
+            ("Sources/TidelineCore/A.swift", "import TidelineSQLite", 1),
+            ("Sources/TidelineServer/A.swift", "import CSQLite", 1),
+            ("Sources/TidelineServer/A.swift", "import CCrypto", 1),
+            ("Sources/TidelineServer/A.swift", "@_exported public import TidelineServerCore", 0),
+            ("Sources/TidelineServer/A.swift", "@_exported public import Tideline", 1),
+            ("Sources/Tideline/A.swift", "@preconcurrency import class TidelineServer.Server", 1),
+            ("Sources/Tideline/A.swift", "import FoundationNetworking", 1),
+            ("Sources/Tideline/A.swift", "import Foundation; import TidelineHTTP", 1),
+            ("Sources/New/A.swift", "import Foundation", 1),
+            ("Examples/Todo/A.swift", "import Tideline\nimport TidelineCore", 1),
+        ]
+    )
     func canFail(path: String, text: String, count: Int) {
         #expect(forbiddenImports(SourceFile(path: path, text: text)).count == count)
     }

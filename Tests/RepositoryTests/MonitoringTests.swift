@@ -4,7 +4,8 @@ import Foundation
 import Testing
 
 struct MonitoringTests {
-    @Test func rulesNameMetricsThatAreThere() throws {
+    @Test("Alert rules and dashboards use only metrics that the server exports")
+    func rulesNameMetricsThatAreThere() throws {
         let files = try Repository.files()
         let source = try #require(files.first { $0.path.hasSuffix("/ServerMetrics+Text.swift") })
         let monitoring = files.filter { $0.isIn("docs/monitoring") }
@@ -26,18 +27,21 @@ struct MonitoringTests {
         #expect(described.subtracting(known) == [])
     }
 
-    @Test(arguments: [
-        ("expr: tideline_a_total > 1", 0), ("expr: rate(tideline_a_total[5m])", 0),
-        ("tideline_time_bucket{le}", 0), ("tideline_b > tideline_a_total", 1),
-        ("job=\"tideline\"", 0),
-    ])
+    @Test(
+        "The metric rule finds unknown metrics",
+        arguments: [
+            ("expr: tideline_a_total > 1", 0), ("expr: rate(tideline_a_total[5m])", 0),
+            ("tideline_time_bucket{le}", 0), ("tideline_b > tideline_a_total", 1),
+            ("job=\"tideline\"", 0),
+        ]
+    )
     func metricRuleCanFail(text: String, count: Int) {
         let file = SourceFile(path: "docs/monitoring/a.yml", text: text)
         let known: Set<String> = ["tideline_a_total", "tideline_time"]
         #expect(unknownMetrics(in: file, known: known).count == count)
     }
 
-    @Test func alertsAreExplained() throws {
+    @Test("Each alert is explained in the monitoring document") func alertsAreExplained() throws {
         let files = try Repository.files()
         let rules = try #require(files.first { $0.path == "docs/monitoring/alerts.yml" })
         let page = try #require(files.first { $0.path == "docs/operations/monitor.md" })
@@ -48,7 +52,7 @@ struct MonitoringTests {
         }
     }
 
-    @Test func theDashboardIsJSON() throws {
+    @Test("The Grafana dashboard is a JSON object with panels") func theDashboardIsJSON() throws {
         let file = Repository.root.appending(path: "docs/monitoring/grafana.json")
         let json = try JSONSerialization.jsonObject(with: Data(contentsOf: file))
         let dashboard = try #require(json as? [String: Any])

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 struct ScenarioPlaceTests {
-    @Test func everyPlaceIsATest() throws {
+    @Test("Each test named in the scenario document exists") func everyPlaceIsATest() throws {
         let files = try Repository.files()
         let document = try #require(files.first { $0.path == "docs/SCENARIOS.md" })
         let tests = files.filter { $0.isIn("Tests") && $0.path.hasSuffix(".swift") }
@@ -12,17 +12,20 @@ struct ScenarioPlaceTests {
         expectNone(missingPlaces(in: document, tests: tests))
     }
 
-    @Test(arguments: [
-        ("| a | `PushTests/works` |", 0),
-        ("| a | `PushTests/works`, then `Other.PushTests/works` |", 0),
-        ("| a | `PushTests/is`, `PullTests/works` |", 2),
-        ("| a | `Sync.PullTests/works` |", 1),
-        ("| a | `PushTests/helps` |", 1),
-        ("| a | `QueueTests/all` |", 0),
-        ("| a | `SameTests/one` |", 1),
-        ("| a | `Sync.SameTests/one` |", 0),
-        ("| a | no equivalent: `/tables/x` and `a` |\nBelow is `GoneTests/gone`.", 0),
-    ])
+    @Test(
+        "The scenario rule finds names of missing or ambiguous tests",
+        arguments: [
+            ("| a | `PushTests/works` |", 0),
+            ("| a | `PushTests/works`, then `Other.PushTests/works` |", 0),
+            ("| a | `PushTests/is`, `PullTests/works` |", 2),
+            ("| a | `Sync.PullTests/works` |", 1),
+            ("| a | `PushTests/helps` |", 1),
+            ("| a | `QueueTests/all` |", 0),
+            ("| a | `SameTests/one` |", 1),
+            ("| a | `Sync.SameTests/one` |", 0),
+            ("| a | no equivalent: `/tables/x` and `a` |\nBelow is `GoneTests/gone`.", 0),
+        ]
+    )
     func placeRuleCanFail(text: String, count: Int) {
         let push =
             "struct PushTests {\n    @Test(arguments: [1])\n    func works() {}\n    func helps() {}\n}"

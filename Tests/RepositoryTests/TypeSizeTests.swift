@@ -40,7 +40,8 @@ import Testing
         var isDeclared = false
     }
 
-    @Test func typesAreSmall() throws {
+    @Test("Types do not exceed their maximum size, and listed exceptions are current")
+    func typesAreSmall() throws {
         let sizes = Self.sizes(try Repository.swiftFiles().filter { $0.isIn("Sources") })
         expectNone(Self.tooLarge(sizes, Self.exceptions.mapValues(\.files)))
         for (name, exception) in Self.exceptions {
@@ -50,7 +51,8 @@ import Testing
         }
     }
 
-    @Test func theRuleCanFail() {
+    @Test("The size rule finds types with too many methods or extension files")
+    func theRuleCanFail() {
         let type = SourceFile(path: "Sources/A/T.swift", text: "struct T {\n}\n")
         let parts = (0..<3).map { number in
             SourceFile(

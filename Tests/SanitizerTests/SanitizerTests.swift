@@ -12,7 +12,10 @@ import Testing
 struct PlantedMistakes {
     static let planted = ProcessInfo.processInfo.environment["TIDELINE_PLANT"] ?? ""
 
-    @Test(.enabled(if: planted == "address", "only to test the address sanitizer"))
+    @Test(
+        "The address sanitizer detects a read of freed memory",
+        .enabled(if: planted == "address", "only to test the address sanitizer")
+    )
     func memoryIsReadAfterItIsFreed() {
         let number = UnsafeMutablePointer<Int>.allocate(capacity: 1)
         number.initialize(to: 1)
@@ -20,7 +23,10 @@ struct PlantedMistakes {
         #expect(number.pointee != Int.min)
     }
 
-    @Test(.enabled(if: planted == "thread", "only to test the thread sanitizer"))
+    @Test(
+        "The thread sanitizer detects writes without a lock",
+        .enabled(if: planted == "thread", "only to test the thread sanitizer")
+    )
     func threadsWriteWithoutALock() {
         let counter = Counter()
         onThreads { counter.unguarded += 1 }
@@ -29,7 +35,7 @@ struct PlantedMistakes {
 }
 
 struct KnownLocks {
-    @Test func mutexGuardsUnderContention() {
+    @Test("A mutex protects a counter under contention") func mutexGuardsUnderContention() {
         let counter = Counter()
         onThreads {
             counter.lock.withLock { count in
@@ -42,7 +48,8 @@ struct KnownLocks {
         #expect(counter.unguarded == total)
     }
 
-    @Test func atomicHandsOver() {
+    @Test("A releasing store makes earlier writes visible to an acquiring load")
+    func atomicHandsOver() {
         let counter = Counter()
         Thread.detachNewThread {
             counter.unguarded = 1

@@ -22,8 +22,10 @@ struct RowLockTests {
         #expect(error?.status == 503)
     }
 
-    /// A lock, and a change.
-    @Test(arguments: [true, false])
+    @Test(
+        "Other rows are written while another transaction holds the lock of a row",
+        arguments: [true, false]
+    )
     func otherRowsAreWrittenWhileARowIsLocked(isChanged: Bool) async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
@@ -61,8 +63,10 @@ struct RowLockTests {
         await store.stop()
     }
 
-    /// All writes of the batch are done, also if the row is removed in the meantime.
-    @Test(arguments: [true, false])
+    @Test(
+        "A batch is executed when its locked row is released, even if the row is removed",
+        arguments: [true, false]
+    )
     func aWriteThatWaitedForARowIsExecuted(isRemoved: Bool) async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
@@ -97,8 +101,8 @@ struct RowLockTests {
         await store.stop()
     }
 
-    /// A restarted transaction does not wait for the row.
-    @Test func aTransactionWaitsForALockedRowOnce() async throws {
+    @Test("A restarted transaction does not wait for the locked row again")
+    func aTransactionWaitsForALockedRowOnce() async throws {
         let url = try PostgresCluster.shared().database()
         // Long enough to be observed.
         let store = try await OwnedTable.store(url) { options in
@@ -141,7 +145,8 @@ struct RowLockTests {
     /// At every moment a transaction references the row.
     ///
     /// A row that does not become free while a write is in the queue counts as locked.
-    @Test func aRowThatManyTransactionsReferenceCountsAsLocked() async throws {
+    @Test("A row that is always locked by some of many transactions counts as locked")
+    func aRowThatManyTransactionsReferenceCountsAsLocked() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table)
@@ -180,7 +185,8 @@ struct RowLockTests {
     }
 
     /// Each lock is free in time, but all of them together take too long.
-    @Test func rowsThatTakeTooLongTogetherCountAsLocked() async throws {
+    @Test("A batch that waits for many short locks does not delay another write too long")
+    func rowsThatTakeTooLongTogetherCountAsLocked() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table) { options in
@@ -220,8 +226,8 @@ struct RowLockTests {
         await store.stop()
     }
 
-    /// A server that stops waits for a locked row no longer than for any lock.
-    @Test func aServerStopsWhileARowIsLocked() async throws {
+    @Test("A server that stops waits for a locked row no longer than for any lock")
+    func aServerStopsWhileARowIsLocked() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url) { $0.times.lock = 6000 }
         for id in ["ann", "bob"] { _ = try await OwnedTable.put(id, of: id, store) }
@@ -234,8 +240,8 @@ struct RowLockTests {
         }
     }
 
-    /// A caller that cannot see a row learns nothing about it from a lock.
-    @Test func aLockedRowOfAnotherUserIsMissing() async throws {
+    @Test("A locked row that the caller may not see is reported as missing without a wait")
+    func aLockedRowOfAnotherUserIsMissing() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table)
@@ -265,8 +271,8 @@ struct RowLockTests {
 
     // MARK: - Schema versions
 
-    /// Another program changes tables, and does not commit.
-    @Test func aTableChangeThatMustWaitIsRejectedSoon() async throws {
+    @Test("A table change that waits for another program's open change is rejected soon")
+    func aTableChangeThatMustWaitIsRejectedSoon() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         _ = try await OwnedTable.put("bob", of: "bob", store)
@@ -286,7 +292,11 @@ struct RowLockTests {
     }
 
     /// Rows are read with the latest columns, whether or not locked rows are skipped.
-    @Test(arguments: [false, true], [false, true])
+    @Test(
+        "A write with an outdated schema version is rejected in a shared transaction",
+        arguments: [false, true],
+        [false, true]
+    )
     func twoSchemaVersionsInOneTransaction(olderIsLast: Bool, isLocked: Bool) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)

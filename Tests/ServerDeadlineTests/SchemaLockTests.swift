@@ -25,7 +25,11 @@ struct SchemaLockTests {
         ),
     ]
 
-    @Test(arguments: [0, 1], [false, true])
+    @Test(
+        "No write is executed between the check of the rows and the table change",
+        arguments: [0, 1],
+        [false, true]
+    )
     func noWriteIsExecutedBetweenTheCheckAndTheChange(change: Int, hasConsent: Bool) async throws {
         let (before, after) = Self.changes[change]
         let url = try PostgresCluster.shared().database()
@@ -81,8 +85,8 @@ struct SchemaLockTests {
         ).integer(0, 0)
     }
 
-    /// It does not wait for a transaction that keeps reading, so no other transaction waits for it.
-    @Test func aRejectedStartDelaysNoTransaction() async throws {
+    @Test("A start that is rejected does not wait for an open read and delays no transaction")
+    func aRejectedStartDelaysNoTransaction() async throws {
         let url = try PostgresCluster.shared().database()
         let (before, after) = Self.changes[0]
         let store = try await OwnedTable.store(url, before)
@@ -100,7 +104,7 @@ struct SchemaLockTests {
     /// A server that prepares or migrates locks the row with the format, and may stop responding.
     ///
     /// A transaction that locks the row that a check updates delays only the check.
-    @Test(arguments: ["format", "touched"])
+    @Test("A readiness check that meets a lock delays no write", arguments: ["format", "touched"])
     func aReadinessCheckDelaysNoTransaction(key: String) async throws {
         let url = try PostgresCluster.shared().database()
         let clock = TestClock()
@@ -125,7 +129,8 @@ struct SchemaLockTests {
     }
 
     /// A write that waits for a clock may be waiting for a change of the table.
-    @Test func aSchemaVersionThatChangesMeanwhileIsNoticed() async throws {
+    @Test("A write that waited for a table change is rejected as outdated")
+    func aSchemaVersionThatChangesMeanwhileIsNoticed() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table) { options in
@@ -157,8 +162,8 @@ struct SchemaLockTests {
         await store.stop()
     }
 
-    /// A purge does not wait for a table change that has finished with its table.
-    @Test func aPurgeLocksNothingInTheCatalogOfTables() async throws {
+    @Test("A purge does not wait for a lock on the catalog of tables")
+    func aPurgeLocksNothingInTheCatalogOfTables() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition { $0.tombstoneDays = 1 }
         let store = try await OwnedTable.store(url, table)
@@ -169,7 +174,8 @@ struct SchemaLockTests {
     }
 
     /// The purge runs on the thread of the writer.
-    @Test func aPurgeDoesNotWaitForATableChange() async throws {
+    @Test("A purge of a locked table fails soon and succeeds later")
+    func aPurgeDoesNotWaitForATableChange() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         let hold = "LOCK TABLE \"TodoItem\" IN EXCLUSIVE MODE"

@@ -45,8 +45,11 @@ struct TableLockTests {
         #expect(error?.status == 503)
     }
 
-    @Test(arguments: holds) func otherTablesAreWrittenWhileATableIsLocked(hold: String) async throws
-    {
+    @Test(
+        "Other tables are written while another transaction holds the lock of a table",
+        arguments: holds
+    )
+    func otherTablesAreWrittenWhileATableIsLocked(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url) { $0.times.lock = 4000 }
         try await OwnedTable.holding(url, hold) { _ in
@@ -84,7 +87,11 @@ struct TableLockTests {
         await store.stop()
     }
 
-    @Test(arguments: holds) func aWriteThatWaitedForATableIsExecuted(hold: String) async throws {
+    @Test(
+        "A batch that waited for a locked table is executed when the lock is released",
+        arguments: holds
+    )
+    func aWriteThatWaitedForATableIsExecuted(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url) { $0.times.lock = 30_000 }
         _ = try await OwnedTable.put("ann", of: "ann", store, Self.todo)
@@ -112,8 +119,8 @@ struct TableLockTests {
         await store.stop()
     }
 
-    /// The clock of one table and the whole other table are locked.
-    @Test func severalTablesAreLocked() async throws {
+    @Test("A third table is written while a table clock and another table are locked")
+    func severalTablesAreLocked() async throws {
         let url = try PostgresCluster.shared().database()
         let other = OwnedTable.definition { $0.schema.name = "Other" }
         let store = try await Self.store(url, [Self.todo, Self.notes, other])
@@ -143,7 +150,8 @@ struct TableLockTests {
     }
 
     /// Several transactions write to one table, each for a short time, while another table is locked.
-    @Test func aContendedClockDoesNotCountAsLocked() async throws {
+    @Test("A contended table clock does not count as locked")
+    func aContendedClockDoesNotCountAsLocked() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url)
         let isOver = Flag()
@@ -176,7 +184,8 @@ struct TableLockTests {
         await store.stop()
     }
 
-    @Test(arguments: holds) func aServerStopsWhileATableIsLocked(hold: String) async throws {
+    @Test("A server stops in time while a write waits for a locked table", arguments: holds)
+    func aServerStopsWhileATableIsLocked(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url) { $0.times.lock = 30_000 }
         try await OwnedTable.holding(url, hold) { _ in
@@ -200,7 +209,8 @@ struct TableLockTests {
     /// The transaction adds a column to another table first, and so reads its rows again.
     ///
     /// A write that needs a locked row waits all the same.
-    @Test func aWriteAfterATableChangeWaits() async throws {
+    @Test("A write that needs a locked row waits after a table change in its transaction")
+    func aWriteAfterATableChangeWaits() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url) { $0.times.lock = 30_000 }
         _ = try await OwnedTable.put("ann", of: "ann", store, Self.todo)
@@ -230,8 +240,8 @@ struct TableLockTests {
         await store.stop()
     }
 
-    /// A column was removed: only the write that names it is rejected.
-    @Test func onlyWritesOfARemovedColumnAreRejected() async throws {
+    @Test("Only the write that names a removed column is rejected")
+    func onlyWritesOfARemovedColumnAreRejected() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url)
         let form = try #require(try await store.stored("todoitem")?.form)

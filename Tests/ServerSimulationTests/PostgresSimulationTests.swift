@@ -36,11 +36,13 @@ struct PostgresSimulationTests {
         func stop() async { for store in all.withLock({ $0 }) { await store.stop() } }
     }
 
-    @Test(arguments: seeds) func guaranteesHoldOnTwoServers(seed: UInt64) async throws {
+    @Test("The guarantees hold for two servers with one PostgreSQL database", arguments: seeds)
+    func guaranteesHoldOnTwoServers(seed: UInt64) async throws {
         try await run(seed, on: PostgresCluster.shared().database(), nil)
     }
 
-    @Test(arguments: seeds) func guaranteesHoldWithAStandby(seed: UInt64) async throws {
+    @Test("The guarantees hold for two servers that read from a standby", arguments: seeds)
+    func guaranteesHoldWithAStandby(seed: UInt64) async throws {
         let (primary, standby) = try PostgresCluster.sharedPair()
         let url = try primary.database()
         try await run(seed, on: url, standby.url(of: PostgresCluster.name(in: url)))

@@ -9,7 +9,8 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct AccountSimulationTests {
-    @Test func noAccountSendsAnotherAccountsData() async throws {
+    @Test("No account sends or receives the data of another account")
+    func noAccountSendsAnotherAccountsData() async throws {
         // Runs a single seed if TIDELINE_SEED names one.
         let seeds =
             SimulationTests.seeds.count == 1
@@ -29,20 +30,20 @@ import TidelineTestSupport
 
     private static let count: UInt64 = 12
 
-    @Test func aSeedRepeatsItsRun() async throws {
+    @Test("A seed repeats its simulation of accounts") func aSeedRepeatsItsRun() async throws {
         let worlds = [AccountWorld(seed: 3)]
         #expect(try await Self.run(worlds) == Self.run(worlds))
     }
 
-    /// If no account purges its rows, they are found.
-    @Test func aRowThatStaysIsDetected() async throws {
+    @Test("The checker finds the rows of an account that were not purged")
+    func aRowThatStaysIsDetected() async throws {
         let reports = try await Self.run((0..<2).map { AccountWorld(seed: $0, purges: false) })
         #expect(reports.contains { !$0.strangers.isEmpty })
         #expect(reports.allSatisfy { $0.foreign.isEmpty })
     }
 
-    /// Data that is sent under another account's token is found, and so is data that is returned to another account.
-    @Test func anotherAccountsOperationIsDetected() async throws {
+    @Test("The checker finds data that is sent or returned under another account's token")
+    func anotherAccountsOperationIsDetected() async throws {
         let echo = ScriptedTransport()
         echo.add(.json(200, #"{"id":"by-cleo-1"}"#))
         let gate = AccountGate(echo, seed: 0)

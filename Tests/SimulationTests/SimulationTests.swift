@@ -18,30 +18,36 @@ import TidelineTestKit
 
     private static let allSeeds = Array(UInt64(0)..<500)
 
-    @Test(arguments: seeds)
+    @Test("The guarantees hold in each simulation", arguments: seeds)
     func guaranteesHold(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
 
     /// Seeds that broke a guarantee: a gateway's page as the very first answer split a transaction.
-    @Test(arguments: [UInt64(3664), 3734])
+    @Test(
+        "A gateway's page as the first answer does not split a transaction",
+        arguments: [UInt64(3664), 3734]
+    )
     func aFirstPageOfAGatewaySplitsNoTransaction(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
 
     /// Seeds in which a copied queue had a decision of the app, or a request by the policy, of the first device.
-    @Test(arguments: [UInt64(14_008_317), 15_000_391])
+    @Test(
+        "A conflict decision in a copied queue is sent by both devices",
+        arguments: [UInt64(14_008_317), 15_000_391]
+    )
     func aCopiedDecisionIsSentByBothDevices(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
 
-    /// A seed that broke a guarantee: a row that was sent to a restored server before a pull counted as lost.
-    @Test func rowsThatWereSentAfterARestoreAreNotLost() async throws {
+    @Test("A row that was sent to a restored server before a pull does not count as lost")
+    func rowsThatWereSentAfterARestoreAreNotLost() async throws {
         _ = try await play(WorldPlan(seed: 13_004_872))
     }
 
-    /// Transactions reach the server as groups, and so do the faults that affect them.
-    @Test func transactionsAreSentAsGroups() async throws {
+    @Test("Transactions reach the server as atomic groups, and faults affect whole groups")
+    func transactionsAreSentAsGroups() async throws {
         var groups = 0
         var seed: UInt64 = 1000
         while seed < 1016 {
@@ -58,8 +64,8 @@ import TidelineTestKit
         #expect(groups > 16)
     }
 
-    /// The invariant can be broken.
-    @Test func halfATransactionIsDetected() {
+    @Test("The checker finds a transaction of which only a part reached the server")
+    func halfATransactionIsDetected() {
         let transactions = WorldTransactions()
         transactions.begin("one", rows: ["a", "b"], by: "d0")
         transactions.shown("one", of: "a", request: 3)
@@ -76,8 +82,8 @@ import TidelineTestKit
         #expect(transactions.half?.contains("two") == true)
     }
 
-    /// The rest of a transaction whose change was discarded may reach the server alone.
-    @Test func aDiscardedChangeIsNoPartOfItsTransaction() {
+    @Test("The rest of a transaction with a discarded change may reach the server alone")
+    func aDiscardedChangeIsNoPartOfItsTransaction() {
         let transactions = WorldTransactions()
         transactions.begin("one", rows: ["a", "b"], by: "d0")
         transactions.shown("one", of: "a", request: 3)
@@ -91,8 +97,8 @@ import TidelineTestKit
         #expect(transactions.half?.contains("two") == true)
     }
 
-    /// A late copy of a rejected request may insert a row that the user has changed or deleted since.
-    @Test func aLateCopyOfARejectedInsertBreaksNoTransaction() {
+    @Test("A late copy of a rejected insert does not count as half of a transaction")
+    func aLateCopyOfARejectedInsertBreaksNoTransaction() {
         let transactions = WorldTransactions()
         transactions.begin("one", rows: ["a", "b"], by: "d0")
         transactions.rejected("one", of: "a")
@@ -110,8 +116,8 @@ import TidelineTestKit
         #expect(transactions.half?.contains("two") == true)
     }
 
-    /// A row that the restored server lost must stay until its user resolves it or another request changes it.
-    @Test func silentlyLostRowsAreDetected() {
+    @Test("The checker finds a lost row that disappears before its user resolves it")
+    func silentlyLostRowsAreDetected() {
         var rows = LostRowCheck()
         rows.restored(without: ["a", "b", "c"])
         rows.resolved(["b"])
@@ -126,8 +132,8 @@ import TidelineTestKit
         #expect(rows.silentlyLost(changed: ["a", "c"]) == ["a"])
     }
 
-    /// Only a page that was sent to a device can remove a row from it.
-    @Test func removalsBelongToOneDevice() {
+    @Test("A page removes a row only from the device that received the page")
+    func removalsBelongToOneDevice() {
         var removals = PageRemovals()
         removals.sent(removed: ["a", "b"], present: ["c"], to: "d0")
         removals.sent(removed: [], present: ["b"], to: "d0")
@@ -140,8 +146,8 @@ import TidelineTestKit
         #expect(removals["d0"].isEmpty)
     }
 
-    /// A delete must reach the server, or the server must say that the row is gone.
-    @Test func lostDeletesAreDetected() {
+    @Test("A delete is pending until the server executes it or reports that the row is gone")
+    func lostDeletesAreDetected() {
         var deletes = PendingDeletes()
         deletes.deletes("a", by: "d0")
         deletes.deletes("a", by: "d1")
@@ -158,8 +164,8 @@ import TidelineTestKit
         #expect(!deletes.contains("b", by: "d0"))
     }
 
-    /// A row that a restored server lost need not be deleted there, unless its device sent it again.
-    @Test func deletesOfLostRowsAreNotNeeded() {
+    @Test("A row that a restored server lost need not be deleted unless it is sent again")
+    func deletesOfLostRowsAreNotNeeded() {
         var deletes = UnneededDeletes()
         deletes.deletes("a", by: "d0", isThere: true)
         deletes.deletes("b", by: "d0", isThere: true)
@@ -174,8 +180,8 @@ import TidelineTestKit
         #expect(!deletes.contains("c", by: "d0"))
     }
 
-    /// Operations may wait for a rejected one only if they depend on it.
-    @Test func operationsThatWaitNeedlesslyAreDetected() {
+    @Test("The checker finds operations that do not depend on a parked one")
+    func operationsThatWaitNeedlesslyAreDetected() {
         func operation(
             _ id: Int64,
             _ row: String,
@@ -204,8 +210,8 @@ import TidelineTestKit
         #expect(WorldQueue.unblocked(Array(queue.dropFirst().prefix(5))).isEmpty)
     }
 
-    /// The device that starts with a copy of another device's file pulls the same queries.
-    @Test func aCopyBelongsToTheSameApp() {
+    @Test("A device that starts with a copied file pulls the same queries as the original")
+    func aCopyBelongsToTheSameApp() {
         let plans = (0..<5000).map { WorldPlan(seed: $0) }.filter(\.sharesCopy)
         #expect(plans.contains { $0.pullsPart.first != $0.pullsPart.last })
         for plan in plans where plan.startsLater("d\(plan.devices - 1)") {
@@ -213,8 +219,8 @@ import TidelineTestKit
         }
     }
 
-    /// Each of these seeds found a bug, which is fixed.
     @Test(
+        "The guarantees hold for seeds that once found a bug",
         arguments: [
             16, 18, 90, 130, 137, 160, 183, 323, 353, 382, 697, 869, 1361, 3664, 3719, 3734, 20173,
             25270, 31384, 33388, 60599, 102872, 106403, 106553, 107413, 200036,
@@ -226,15 +232,18 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
-    @Test(arguments: TestScope.first(2, of: UInt64(0)..<10))
+    @Test("A seed repeats its history", arguments: TestScope.first(2, of: UInt64(0)..<10))
     func aSeedRepeatsItsHistory(seed: UInt64) async throws {
         let first = try await play(WorldPlan(seed: seed))
         let second = try await play(WorldPlan(seed: seed))
         #expect(first == second)
     }
 
-    /// Devices sync by themselves, with servers of each generation.
-    @Test(arguments: WorldPlan.Server.allCases, TestScope.first(2, of: UInt64(0)..<10))
+    @Test(
+        "Devices with automatic sync converge with servers of each generation",
+        arguments: WorldPlan.Server.allCases,
+        TestScope.first(2, of: UInt64(0)..<10)
+    )
     func devicesThatSyncThemselvesAgree(server: WorldPlan.Server, seed: UInt64) async throws {
         var plan = WorldPlan(seed: seed)
         plan.server = server
@@ -243,7 +252,8 @@ import TidelineTestKit
         _ = try await play(plan)
     }
 
-    @Test func theSeedsDrawEveryKind() {
+    @Test("The seeds cover each kind of server, disk, copy, policy and fault")
+    func theSeedsDrawEveryKind() {
         let plans = Self.allSeeds.map(WorldPlan.init)
         for server in WorldPlan.Server.allCases {
             #expect(plans.filter { $0.server == server }.count >= 20)
@@ -274,7 +284,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func aFailingSimulationIsShrunk() {
+    @Test("A failing simulation is reduced to the smallest plan that fails")
+    func aFailingSimulationIsShrunk() {
         var plan = WorldPlan(seed: 3)
         plan.server = .node
         plan.faults = .bad

@@ -76,7 +76,7 @@ struct FramingCheckTests {
         Case(fields: [("Host", "a"), ("X", "a\nb")], isAccepted: false),
     ]
 
-    @Test(arguments: cases)
+    @Test("The framing check accepts or rejects a set of header fields", arguments: cases)
     func accepts(_ example: Case) {
         var check = FramingCheck()
         for (name, value) in example.fields {
@@ -88,23 +88,26 @@ struct FramingCheckTests {
         #expect((check.problem == nil) == example.isAccepted)
     }
 
-    @Test(arguments: [
-        ("/", "/", ""),
-        ("/a%2Fb/%c3%A9", "/a%2Fb/%c3%A9", ""),
-        ("/a?", "/a", ""),
-        ("/a?b=1&c&d=+%20?e", "/a", "b=1&c&d=+%20?e"),
-        ("*", "*", ""),
-        ("http://host/a?b", "/a", "b"),
-        ("HTTPS://host:80", "/", ""),
-        ("http://host?b", "/", "b"),
-        ("/http://host/a", "/http://host/a", ""),
-        ("a", nil, ""),
-        ("", nil, ""),
-        ("?a", nil, ""),
-        ("ftp://host/a", nil, ""),
-        ("/a b", nil, ""),
-        ("/a\u{1}", nil, ""),
-    ])
+    @Test(
+        "A request target is split into path and query or rejected",
+        arguments: [
+            ("/", "/", ""),
+            ("/a%2Fb/%c3%A9", "/a%2Fb/%c3%A9", ""),
+            ("/a?", "/a", ""),
+            ("/a?b=1&c&d=+%20?e", "/a", "b=1&c&d=+%20?e"),
+            ("*", "*", ""),
+            ("http://host/a?b", "/a", "b"),
+            ("HTTPS://host:80", "/", ""),
+            ("http://host?b", "/", "b"),
+            ("/http://host/a", "/http://host/a", ""),
+            ("a", nil, ""),
+            ("", nil, ""),
+            ("?a", nil, ""),
+            ("ftp://host/a", nil, ""),
+            ("/a b", nil, ""),
+            ("/a\u{1}", nil, ""),
+        ]
+    )
     func splitsTarget(_ target: String, _ path: String?, _ query: String) {
         let split = Array(target.utf8).withUnsafeBytes { RequestTarget($0) }
         #expect(split?.path == path)

@@ -14,10 +14,13 @@ struct HTTPStartTests {
         HTTPServer(host: host, port: port, limits: HTTPLimits(), handler: echo)
     }
 
-    @Test(arguments: [
-        ("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"),
-        ("::1", "::1"), ("[::1]", "::1"),
-    ])
+    @Test(
+        "A server listens on a host name or address",
+        arguments: [
+            ("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"),
+            ("::1", "::1"), ("[::1]", "::1"),
+        ]
+    )
     func listensOn(_ host: String, reachedAt peer: String) async throws {
         let server = Self.server(host)
         let port = try server.start()
@@ -37,7 +40,8 @@ struct HTTPStartTests {
         #endif
     }()
 
-    @Test func portInUseIsAnError() async throws {
+    @Test("A port in use is an error that names the address")
+    func portInUseIsAnError() async throws {
         let first = Self.server(Self.ownHost)
         let port = try first.start()
         let second = Self.server(Self.ownHost, port)
@@ -49,7 +53,8 @@ struct HTTPStartTests {
         await second.drain()
     }
 
-    @Test func secondStartIsAnError() async throws {
+    @Test("A second start of a server is an error, also after it was drained")
+    func secondStartIsAnError() async throws {
         let server = Self.server("127.0.0.1")
         _ = try server.start()
         #expect(throws: HTTPServerError.self) { try server.start() }
@@ -58,13 +63,16 @@ struct HTTPStartTests {
         #expect(error?.code == .alreadyStarted)
     }
 
-    @Test(arguments: [
-        ("example", 0, HTTPServerError.Code.addressInvalid),
-        ("", 0, .addressInvalid),
-        ("127.0.0.1", 65_536, .addressInvalid),
-        ("127.0.0.1", -1, .addressInvalid),
-        ("192.0.2.1", 0, .addressUnavailable),
-    ])
+    @Test(
+        "An invalid or unavailable address is rejected",
+        arguments: [
+            ("example", 0, HTTPServerError.Code.addressInvalid),
+            ("", 0, .addressInvalid),
+            ("127.0.0.1", 65_536, .addressInvalid),
+            ("127.0.0.1", -1, .addressInvalid),
+            ("192.0.2.1", 0, .addressUnavailable),
+        ]
+    )
     func invalidAddressIsRejected(_ host: String, _ port: Int, _ code: HTTPServerError.Code) {
         let error = #expect(throws: HTTPServerError.self) { try Self.server(host, port).start() }
         #expect(error?.code == code)
@@ -82,7 +90,8 @@ struct HTTPDeadlineTests {
         return false
     }
 
-    @Test func slowHeadIsDisconnected() async throws {
+    @Test("A caller that sends its request head too slowly is disconnected")
+    func slowHeadIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -92,11 +101,13 @@ struct HTTPDeadlineTests {
         }
     }
 
-    /// A caller that has started a request receives the reason.
-    @Test(arguments: [
-        "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\n",
-        "POST / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\nContent-Length: 10\r\n\r\nabc",
-    ])
+    @Test(
+        "A caller with an unfinished request gets a timeout response",
+        arguments: [
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\nContent-Length: 10\r\n\r\nabc",
+        ]
+    )
     func slowRequestIsAnswered(_ raw: String) async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
@@ -114,7 +125,8 @@ struct HTTPDeadlineTests {
         #expect(answer?.headers["Content-Type"] == "application/problem+json")
     }
 
-    @Test func slowHeadOfALaterRequestIsDisconnected() async throws {
+    @Test("A caller that sends a later request head too slowly is disconnected")
+    func slowHeadOfALaterRequestIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -125,7 +137,8 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func silentConnectionIsClosed() async throws {
+    @Test("A connection on which the caller sends nothing is closed")
+    func silentConnectionIsClosed() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -135,7 +148,8 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func slowBodyIsDisconnected() async throws {
+    @Test("A caller that sends its body too slowly is disconnected")
+    func slowBodyIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.requestTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -145,7 +159,8 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func endlessChunkLineIsDisconnected() async throws {
+    @Test("A chunk line that never ends is rejected, and the server continues to serve")
+    func endlessChunkLineIsDisconnected() async throws {
         try await withServer { port in
             for line in [
                 String(repeating: "0", count: 100_000),
@@ -162,8 +177,8 @@ struct HTTPDeadlineTests {
         }
     }
 
-    /// A caller that has shut down its sending side still gets the response.
-    @Test func halfClosedCallersAreAnswered() async throws {
+    @Test("A caller that has shut down its sending side still gets the response")
+    func halfClosedCallersAreAnswered() async throws {
         try await withServer { port in
             let others = try (0..<50).map { _ in try RawClient(port: port) }
             for _ in 0..<50 {
@@ -176,7 +191,8 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func idleConnectionIsClosed() async throws {
+    @Test("An idle connection is closed after a response")
+    func idleConnectionIsClosed() async throws {
         var limits = HTTPLimits()
         limits.idleTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -187,7 +203,8 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func peerThatDoesNotReadIsDisconnected() async throws {
+    @Test("A caller that does not read its response is disconnected")
+    func peerThatDoesNotReadIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.idleTimeMax = .milliseconds(300)
         let traffic = ServerTraffic(answersBytesMax: limits.answersBytesMax)
@@ -209,7 +226,8 @@ struct HTTPDeadlineTests {
         )
     }
 
-    @Test func slowHandlerIsCancelledAndAnsweredFor() async throws {
+    @Test("A slow handler is cancelled, and its caller gets status 503")
+    func slowHandlerIsCancelledAndAnsweredFor() async throws {
         let wasCancelled = Mutex(false)
         var limits = HTTPLimits()
         limits.handlerTimeMax = .milliseconds(300)
@@ -235,7 +253,8 @@ struct HTTPDeadlineTests {
         #expect(wasCancelled.withLock { $0 })
     }
 
-    @Test func lateAnswerOfASlowHandlerIsDropped() async throws {
+    @Test("The late response of a slow handler is not sent")
+    func lateAnswerOfASlowHandlerIsDropped() async throws {
         var limits = HTTPLimits()
         // Long enough for the short ones on a busy machine.
         limits.handlerTimeMax = .seconds(3)
@@ -275,7 +294,8 @@ struct HTTPDrainTests {
         }
     }
 
-    @Test func requestUnderWayIsFinishedAndTheRestRejected() async throws {
+    @Test("A drain finishes a running request, closes idle connections and accepts no new one")
+    func requestUnderWayIsFinishedAndTheRestRejected() async throws {
         let (isOpen, gate) = AsyncStream<Void>.makeStream()
         let (entered, enter) = AsyncStream<Void>.makeStream()
         let (idle, isIdle) = AsyncStream<Void>.makeStream()
@@ -313,7 +333,8 @@ struct HTTPDrainTests {
         await server.drain()
     }
 
-    @Test func drainEndsInTime() async throws {
+    @Test("A drain ends in time although a handler ignores its cancellation")
+    func drainEndsInTime() async throws {
         var limits = HTTPLimits()
         limits.drainTimeMax = .milliseconds(300)
         let (entered, enter) = AsyncStream<Void>.makeStream()
@@ -332,8 +353,8 @@ struct HTTPDrainTests {
         gate.open()
     }
 
-    /// A handler that is cancelled at shutdown runs to its end.
-    @Test func cancelledHandlersEnd() async throws {
+    @Test("A handler that is cancelled at shutdown runs to its end")
+    func cancelledHandlersEnd() async throws {
         var limits = HTTPLimits()
         limits.drainTimeMax = .milliseconds(300)
         let (entered, enter) = AsyncStream<Void>.makeStream()
@@ -352,8 +373,8 @@ struct HTTPDrainTests {
         #expect(try await slow == 503)
     }
 
-    /// It does not last until its time limit.
-    @Test(.timeLimit(.minutes(10))) func drainOfAnIdleServerIsQuick() async throws {
+    @Test("A drain of an idle server does not last until its time limit", .timeLimit(.minutes(10)))
+    func drainOfAnIdleServerIsQuick() async throws {
         var limits = HTTPLimits()
         limits.drainTimeMax = .seconds(3600)
         let server = HTTPServer(host: "127.0.0.1", port: 0, limits: limits, handler: echo)

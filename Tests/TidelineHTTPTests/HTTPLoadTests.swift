@@ -25,7 +25,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func handlersThatChangeThreadsLoseNoWakeUp() async throws {
+    @Test("Handlers that change threads lose no wake-up of an event loop")
+    func handlersThatChangeThreadsLoseNoWakeUp() async throws {
         let queue = DispatchQueue(label: "database")
         let counter = Counter()
         let started = ContinuousClock.now
@@ -76,8 +77,10 @@ import TidelineServerCore
         end.wait()
     }
 
-    /// Large responses do not keep an event loop from its other sockets.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "Large responses do not prevent an event loop from serving its other sockets",
+        .timeLimit(.minutes(10))
+    )
     func largeResponsesDoNotStarveOtherCallers() async throws {
         let (callers, requests) = (16, 15)
         let body = [UInt8](repeating: 0x61, count: 70_000)
@@ -124,7 +127,8 @@ import TidelineServerCore
     }
 
     /// Jobs that the loop's own thread enqueues arrive without a wake-up.
-    @Test func handlersThatYieldLoseNoWakeUp() async throws {
+    @Test("Handlers that yield lose no wake-up of their event loop")
+    func handlersThatYieldLoseNoWakeUp() async throws {
         let started = ContinuousClock.now
         try await withServer(
             loops: 1,
@@ -149,7 +153,8 @@ import TidelineServerCore
         #expect(.now - started < .seconds(40))
     }
 
-    @Test func manyConcurrentConnections() async throws {
+    @Test("Requests on 200 concurrent connections get their responses")
+    func manyConcurrentConnections() async throws {
         try await withServer { port in
             let clients = try (0..<200).map { _ in try RawClient(port: port) }
             for round in 0..<5 {

@@ -10,7 +10,7 @@ import TidelineServerCore
 import TidelineTestKit
 
 struct HTTPServerTests {
-    @Test func connectionIsReused() async throws {
+    @Test("A connection is reused for many requests") func connectionIsReused() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             for number in 0..<100 {
@@ -21,7 +21,8 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
+    @Test("Responses to pipelined requests are sent in the order of the requests")
+    func pipelinedRequestsAreAnsweredInOrder() async throws {
         try await withServer(
             handler: { request in
                 // The first requests take the longest.
@@ -39,7 +40,7 @@ struct HTTPServerTests {
         )
     }
 
-    @Test(arguments: ["close", "Close"])
+    @Test("A request with Connection: close ends the connection", arguments: ["close", "Close"])
     func closeIsHonored(_ value: String) async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
@@ -49,7 +50,8 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func version10ClosesUnlessKeepAliveIsRequested() async throws {
+    @Test("An HTTP/1.0 connection is closed unless the caller requests keep-alive")
+    func version10ClosesUnlessKeepAliveIsRequested() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             #expect(
@@ -60,7 +62,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func headHasHeadersOnly() async throws {
+    @Test("A response to HEAD has a length but no body") func headHasHeadersOnly() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             try client.send("HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n" + get("/y"))
@@ -71,7 +73,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test(arguments: [204, 304])
+    @Test("Responses with status 204 and 304 have no body", arguments: [204, 304])
     func someResponsesHaveNoBody(_ status: Int) async throws {
         try await withServer(
             handler: { request in
@@ -86,7 +88,8 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func emptyResponsesHaveALength() async throws {
+    @Test("An empty response has a Content-Length of zero")
+    func emptyResponsesHaveALength() async throws {
         try await withServer(
             handler: { _ in ServerResponse(status: 404) },
             body: { port in
@@ -96,7 +99,7 @@ struct HTTPServerTests {
         )
     }
 
-    @Test(arguments: [0, 99, 100, 600, -1, .max])
+    @Test("An invalid status of a handler is sent as 500", arguments: [0, 99, 100, 600, -1, .max])
     func invalidStatusIs500(_ status: Int) async throws {
         try await withServer(
             handler: { _ in ServerResponse(status: status) },
@@ -107,7 +110,8 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func headerValuesCannotAddHeaders() async throws {
+    @Test("A header value cannot add another header")
+    func headerValuesCannotAddHeaders() async throws {
         try await withServer(
             handler: { _ in
                 ServerResponse(status: 200, headers: ["X": "1\r\nEvil: 2", "Y": "\u{E9}"])
@@ -120,7 +124,8 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func largeBodiesAreSentAndReceived() async throws {
+    @Test("Large bodies are received and sent unchanged")
+    func largeBodiesAreSentAndReceived() async throws {
         try await withServer(
             handler: { request in
                 ServerResponse(status: 200, body: request.body)
@@ -139,7 +144,8 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func chunkedBodyIsPutTogether() async throws {
+    @Test("A chunked body is assembled for the handler")
+    func chunkedBodyIsPutTogether() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             let body = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
@@ -155,7 +161,10 @@ struct HTTPServerTests {
         }
     }
 
-    @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"])
+    @Test(
+        "A body over the limit is rejected before it is sent",
+        arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"]
+    )
     func bodyOverTheLimitIsRejectedBeforeItIsSent(_ method: String) async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
@@ -172,7 +181,8 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func expectContinueIsAnswered() async throws {
+    @Test("A caller that expects 100 Continue gets it before the body")
+    func expectContinueIsAnswered() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             try client.send(
@@ -183,7 +193,8 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func chunkedBodyOverTheLimitIsRejected() async throws {
+    @Test("A chunked body over the limit is rejected")
+    func chunkedBodyOverTheLimitIsRejected() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         try await withServer(limits: limits) { port in
@@ -201,8 +212,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// A caller that reads only after it has sent everything still receives the response.
-    @Test func rejectionOfALargeBodyIsReadable() async throws {
+    @Test("A caller that reads after it sent a large body receives the rejection")
+    func rejectionOfALargeBodyIsReadable() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         try await withServer(limits: limits) { port in
@@ -215,8 +226,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// A caller that never stops sending requests does not starve other callers.
-    @Test func endlessPipelineDoesNotStarveOtherCallers() async throws {
+    @Test("A caller that never stops sending requests does not starve other callers")
+    func endlessPipelineDoesNotStarveOtherCallers() async throws {
         try await withServer(loops: 1) { port in
             let isOver = Mutex(false)
             let answered = Mutex(0)
@@ -243,8 +254,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// Header fields that an endpoint copies from elsewhere neither frame a response nor add a field to it.
-    @Test func responsesAreFramedOnce() async throws {
+    @Test("Header fields of a handler neither frame a response nor add a field to it")
+    func responsesAreFramedOnce() async throws {
         let fields: HTTPFields = [
             "Content-Length": "1", "transfer-encoding": "chunked", "Connection": "close",
             "Date": "never", "X\r\nY": "1", "X-Bad": "1\r\nY: 2", "": "1", "X-Good": "1",
@@ -259,7 +270,8 @@ struct HTTPServerTests {
         #expect(answer.headers["Content-Length"] == "3")
     }
 
-    @Test func peersThatDisconnectCauseNoHarm() async throws {
+    @Test("Callers that disconnect at any time do not affect other callers")
+    func peersThatDisconnectCauseNoHarm() async throws {
         let body = [UInt8](repeating: 0x61, count: 1 << 20)
         let handled = Mutex<Set<String>>([])
         try await withServer(
@@ -284,8 +296,8 @@ struct HTTPServerTests {
         )
     }
 
-    /// Bodies that never end take a bounded part of the memory, and release it.
-    @Test func memoryForBodiesOfAllCallersIsBounded() async throws {
+    @Test("The memory for unfinished bodies is bounded and released")
+    func memoryForBodiesOfAllCallersIsBounded() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 100_000
         limits.bodiesBytesMax = 250_000
@@ -312,8 +324,10 @@ struct HTTPServerTests {
         }
     }
 
-    /// The limit applies to all event loops together, whichever loop has a connection.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "The memory limit for bodies applies to all event loops together",
+        .timeLimit(.minutes(10))
+    )
     func memoryForBodiesOfAllLoopsIsBoundedTogether() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 100_000
@@ -353,8 +367,8 @@ struct HTTPServerTests {
         #expect(traffic.requestBytes.current == 0)
     }
 
-    /// The memory for heads that never end is limited, too, and small requests are still served.
-    @Test func memoryForHeadsOfAllCallersIsBounded() async throws {
+    @Test("The memory for unfinished heads is bounded, and small requests are still served")
+    func memoryForHeadsOfAllCallersIsBounded() async throws {
         var limits = HTTPLimits()
         limits.headerBytesMax = 30_000
         limits.bodyBytesMax = 1000
@@ -377,8 +391,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// The memory for requests that wait for an earlier one is limited, too.
-    @Test func memoryForPipelinedRequestsIsBounded() async throws {
+    @Test("The memory for requests that wait for an earlier one is bounded")
+    func memoryForPipelinedRequestsIsBounded() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         limits.bodiesBytesMax = 60_000
@@ -403,7 +417,8 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func connectionsOverTheLimitWait() async throws {
+    @Test("A connection over the limit waits until another one is closed")
+    func connectionsOverTheLimitWait() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 2
         try await withServer(limits: limits, loops: 1) { port in

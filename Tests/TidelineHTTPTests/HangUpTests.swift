@@ -45,7 +45,7 @@ struct HangUpTests {
         return cancelled
     }
 
-    @Test func resetCancelsTheHandler() async throws {
+    @Test("A reset connection cancels the handler") func resetCancelsTheHandler() async throws {
         let cancelled = try await Self.wasCancelled { client in
             client.abort()
             return nil
@@ -54,12 +54,12 @@ struct HangUpTests {
     }
 
     /// A closed connection looks like a half-closed one until data is sent to it.
-    @Test func closeCancelsTheHandler() async throws {
+    @Test("A closed connection cancels the handler") func closeCancelsTheHandler() async throws {
         #expect(try await Self.wasCancelled { _ in nil })
     }
 
-    /// A caller that has only shut down its sending side gets the response of a slow handler.
-    @Test func halfClosedCallersOfSlowHandlersAreAnswered() async throws {
+    @Test("A caller that shut down its sending side gets the response of a slow handler")
+    func halfClosedCallersOfSlowHandlersAreAnswered() async throws {
         let gate = AsyncGate()
         let (interim, status) = try await withServer(
             handler: { _ in
@@ -83,7 +83,8 @@ struct HangUpTests {
     }
 
     /// HTTP/1.0 has no interim responses.
-    @Test func halfClosedCallersOfVersion10GetOnlyTheFinalResponse() async throws {
+    @Test("A half-closed HTTP/1.0 caller gets only the final response")
+    func halfClosedCallersOfVersion10GetOnlyTheFinalResponse() async throws {
         let answer = try await withServer(
             handler: { _ in
                 // A response that is slower than the server's checks of half-closed connections.
@@ -100,8 +101,10 @@ struct HangUpTests {
         #expect(answer.hasPrefix("HTTP/1.1 201 "))
     }
 
-    /// The outcome of a cancelled write is unknown, and the response says so.
-    @Test(arguments: [("GET", false), ("HEAD", false), ("POST", true), ("DELETE", true)])
+    @Test(
+        "The response to a cancelled write says that its outcome is unknown",
+        arguments: [("GET", false), ("HEAD", false), ("POST", true), ("DELETE", true)]
+    )
     func cancelledWritesMayHaveBeenExecuted(_ method: String, _ isUnknown: Bool) async throws {
         var limits = HTTPLimits()
         limits.handlerTimeMax = .milliseconds(300)

@@ -40,7 +40,8 @@ struct RandomRequestTests {
 
     /// Method: 60 seeds; each is one connection with ten requests, sent in random pieces that ignore the boundaries of
     /// the requests.
-    @Test func validRequestsAreAlwaysAccepted() async throws {
+    @Test("Random valid requests in random pieces are accepted and parsed correctly")
+    func validRequestsAreAlwaysAccepted() async throws {
         try await withServer { port in
             for seed in UInt64(0)..<60 {
                 var random = Generator(state: seed)

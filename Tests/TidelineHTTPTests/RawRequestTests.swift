@@ -218,7 +218,10 @@ struct RawRequestTests {
         return statuses
     }
 
-    @Test(arguments: [false, true])
+    @Test(
+        "Raw requests get their expected statuses with and without TLS",
+        arguments: [false, true]
+    )
     func rawRequestsGetTheirStatus(overTLS: Bool) async throws {
         let results = try await withServer(tls: overTLS ? RawTLS.identity() : nil) { port in
             try Self.cases.map { example in
@@ -230,7 +233,8 @@ struct RawRequestTests {
         }
     }
 
-    @Test func rejectionsAreProblemDocumentsAndCloseTheConnection() async throws {
+    @Test("A rejection is a problem document and closes the connection")
+    func rejectionsAreProblemDocumentsAndCloseTheConnection() async throws {
         let answer = try await withServer { port in
             let client = try RawClient(port: port)
             let answer = try client.ask("GET / HTTP/1.1\r\n\r\n")
@@ -246,8 +250,8 @@ struct RawRequestTests {
         )
     }
 
-    /// The caller's request id if it is well formed, otherwise a generated one; all are distinct.
-    @Test func rejectionsHaveTheIDOfTheirRequest() async throws {
+    @Test("A rejection has the well-formed ID of its request or a distinct generated one")
+    func rejectionsHaveTheIDOfTheirRequest() async throws {
         let own = "X-Request-ID: mine-1\r\n"
         let requests = [
             "GET / HTTP/1.1\r\n\(own)\r\n",
@@ -268,10 +272,13 @@ struct RawRequestTests {
         #expect(!names.contains("not mine"))
     }
 
-    @Test(arguments: [
-        ("-4", 400), ("abc", 400), ("4, 4", 400), ("0x4", 400), ("99999999999999999999", 413),
-        ("123456789012345678", 413),
-    ])
+    @Test(
+        "An invalid Content-Length is rejected and does not affect other connections",
+        arguments: [
+            ("-4", 400), ("abc", 400), ("4, 4", 400), ("0x4", 400), ("99999999999999999999", 413),
+            ("123456789012345678", 413),
+        ]
+    )
     func invalidLengthsAreProblemDocuments(_ length: String, _ status: Int) async throws {
         let answers = try await withServer { port in
             // Other connections are open, and have sent nothing, a part of a head, and a whole request.
@@ -299,14 +306,16 @@ struct RawRequestTests {
         }
     }
 
-    @Test func targetArrivesAsSent() async throws {
+    @Test("The request target arrives at the handler unchanged")
+    func targetArrivesAsSent() async throws {
         let target = "/tables/a%2Fb%20c/%C3%A9+x"
         let query = "$filter=a%20eq%20%27+%27&flag&empty=&a=1&a=2&%3D=%26"
         let answer = try await withServer { try RawClient(port: $0).ask(get("\(target)?\(query)")) }
         #expect(answer.text.hasPrefix("GET|\(target)|\(query)\n"))
     }
 
-    @Test func headersArriveAsSent() async throws {
+    @Test("Header fields arrive at the handler with their names, values and order")
+    func headersArriveAsSent() async throws {
         let text = try await withServer { port in
             let client = try RawClient(port: port)
             try client.send(

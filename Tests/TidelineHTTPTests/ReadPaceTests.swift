@@ -18,29 +18,33 @@ struct ReadPaceTests {
         return (pace, now)
     }
 
-    @Test(arguments: [
-        ([], false, false),
-        ([0], false, false),
-        ([0, 0], true, false),
-        ([0, 0, 0, 0], true, true),
-        // A byte at times: not idle, but too slow.
-        ([1, 2, 3, 4], false, true),
-        ([500, 1000, 1500, 2000], false, false),
-        // All bytes in one read, and then nothing for a while.
-        ([4000, 4000, 4000], true, false),
-        ([4000, 4000, 4000, 4000], true, false),
-        ([4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000], true, true),
-        // A caller that stopped reading and reads again.
-        ([0, 0, 0, 2000], false, false),
-        ([0, 0, 0, 0, 500, 1000, 1500, 2000], false, false),
-    ])
+    @Test(
+        "The read pace detects idle and slow readers",
+        arguments: [
+            ([], false, false),
+            ([0], false, false),
+            ([0, 0], true, false),
+            ([0, 0, 0, 0], true, true),
+            // A byte at times: not idle, but too slow.
+            ([1, 2, 3, 4], false, true),
+            ([500, 1000, 1500, 2000], false, false),
+            // All bytes in one read, and then nothing for a while.
+            ([4000, 4000, 4000], true, false),
+            ([4000, 4000, 4000, 4000], true, false),
+            ([4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000], true, true),
+            // A caller that stopped reading and reads again.
+            ([0, 0, 0, 2000], false, false),
+            ([0, 0, 0, 0, 500, 1000, 1500, 2000], false, false),
+        ]
+    )
     func verdicts(_ taken: [Int], _ isIdle: Bool, _ isSlow: Bool) {
         let (pace, now) = Self.pace(taken)
         #expect(pace.isIdle(now: now) == isIdle)
         #expect(pace.isSlow == isSlow)
     }
 
-    @Test func theCallerThatHasBeenIdleLongestIsDisconnectedFirst() {
+    @Test("The caller that has been idle longest is disconnected first")
+    func theCallerThatHasBeenIdleLongestIsDisconnectedFirst() {
         let still = Self.pace([10, 10, 10]).pace
         let reading = Self.pace([10, 20, 30]).pace
         #expect(still.hasWaitedLonger(than: reading) && !reading.hasWaitedLonger(than: still))

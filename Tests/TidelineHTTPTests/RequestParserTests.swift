@@ -37,7 +37,8 @@ struct RequestParserTests {
     }
 
     /// Method: each example of the raw table, whole and split once at each position.
-    @Test func splitsDoNotMatter() {
+    @Test("A request is parsed the same way regardless of how it is split")
+    func splitsDoNotMatter() {
         for example in RawRequestTests.cases where example.raw.utf8.count < 2000 {
             let bytes = Array(example.raw.utf8)
             let whole = Self.parse(bytes, pieces: [])
@@ -65,7 +66,7 @@ struct RequestParserTests {
         }
     }
 
-    @Test func countsTheFieldsOfAHead() {
+    @Test("A head with more than 100 fields is rejected") func countsTheFieldsOfAHead() {
         func phase(_ fields: Int) -> RequestParser.Phase {
             let lines = "Host: a\r\n" + String(repeating: "X:\r\n", count: fields - 1)
             return Self.parse(Array("GET / HTTP/1.1\r\n\(lines)\r\n".utf8), pieces: []).phase
@@ -73,7 +74,7 @@ struct RequestParserTests {
         #expect(phase(100) == .complete && phase(101) == .refused(.tooManyFields))
     }
 
-    @Test func stopsAtTheEndOfTheRequest() {
+    @Test("The parser stops at the end of a request") func stopsAtTheEndOfTheRequest() {
         let first = "POST /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz"
         let outcome = Self.parse(Array((first + "GET ").utf8), pieces: [])
         #expect(outcome.phase == .complete)
@@ -81,25 +82,44 @@ struct RequestParserTests {
         #expect(outcome.request == "POST /a b\nHost=h\nContent-Length=3\nxyz")
     }
 
-    @Test(arguments: [
-        ("HTTP/1.1", "X: 1", true), ("HTTP/1.1", "Connection: close", false),
-        ("HTTP/1.1", "Connection: x, Close ", false), ("HTTP/1.1", "Connection: keep-alive", true),
-        ("HTTP/1.0", "X: 1", false), ("HTTP/1.0", "Connection: Keep-Alive", true),
-        ("HTTP/1.0", "Connection: close", false), ("HTTP/1.1", "Connection: closed", true),
-    ])
+    @Test(
+        "The version and the Connection header determine whether a connection stays open",
+        arguments: [
+            ("HTTP/1.1", "X: 1", true), ("HTTP/1.1", "Connection: close", false),
+            ("HTTP/1.1", "Connection: x, Close ", false),
+            ("HTTP/1.1", "Connection: keep-alive", true),
+            ("HTTP/1.0", "X: 1", false), ("HTTP/1.0", "Connection: Keep-Alive", true),
+            ("HTTP/1.0", "Connection: close", false), ("HTTP/1.1", "Connection: closed", true),
+        ]
+    )
     func keepAliveOfConnections(_ version: String, _ field: String, _ lasts: Bool) {
         let raw = "GET / \(version)\r\nHost: a\r\n\(field)\r\n\r\n"
         #expect(Self.parse(Array(raw.utf8), pieces: []).keepsAlive == lasts)
     }
 
-    @Test(arguments: [
-        ("GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", true),
-        ("GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\n", true),
-        ("GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\na", false),
-        ("GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n", false),
-        ("GET / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", false),
-        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", false),
-    ])
+    @Test(
+        "A caller that expects 100 Continue gets it at most once",
+        arguments: [
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+                true
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\n",
+                true
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\na",
+                false
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+                false
+            ),
+            ("GET / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", false),
+        ]
+    )
     func sendsContinueOnce(_ raw: String, _ asks: Bool) {
         var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
         _ = Array(raw.utf8).withUnsafeBytes { parser.take($0) }
@@ -108,8 +128,8 @@ struct RequestParserTests {
         #expect(first == asks && !second)
     }
 
-    /// The first error in a head is reported after the field with the request id.
-    @Test func rejectionHasTheIDOfTheRequest() {
+    @Test("The first error in a head is reported after the field with the request ID")
+    func rejectionHasTheIDOfTheRequest() {
         var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
         let raw = "GET x HTTP/1.1\r\nHost: a\r\nA B: 1\r\nC\r\nX-Request-ID: mine\r\n\r\n"
         _ = Array(raw.utf8).withUnsafeBytes { parser.take($0) }

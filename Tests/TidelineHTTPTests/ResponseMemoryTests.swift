@@ -9,7 +9,8 @@ import TidelineServerCore
 import TidelineTestKit
 
 struct ResponseMemoryTests {
-    @Test func reservationsAreCountedAndReleased() {
+    @Test("Reservations are counted, resized and released")
+    func reservationsAreCountedAndReleased() {
         let memory = ResponseMemory(bytesMax: 1000)
         var first = memory.reserveNow(600)
         #expect(first != nil && memory.held == 600 && memory.isShort)
@@ -25,8 +26,8 @@ struct ResponseMemoryTests {
         withExtendedLifetime(forced) { #expect(memory.held == 5000) }
     }
 
-    /// A response larger than the whole budget is built alone.
-    @Test func aResponseLargerThanTheBudgetIsBuiltAlone() {
+    @Test("A response larger than the whole budget is built alone")
+    func aResponseLargerThanTheBudgetIsBuiltAlone() {
         let memory = ResponseMemory(bytesMax: 1000)
         let alone = memory.reserveNow(5000)
         #expect(alone != nil)
@@ -35,7 +36,8 @@ struct ResponseMemoryTests {
     }
 
     /// The latest caller does not wait until all earlier callers that do not read are disconnected.
-    @Test func memoryAlternatesBetweenTheFirstAndTheLastWaiter() async throws {
+    @Test("Memory goes alternately to the caller that waits longest and the latest one")
+    func memoryAlternatesBetweenTheFirstAndTheLastWaiter() async throws {
         let memory = ResponseMemory(bytesMax: 1000)
         var first = memory.reserveNow(900)
         let (turns, turn) = AsyncStream<Int>.makeStream()
@@ -60,7 +62,8 @@ struct ResponseMemoryTests {
         #expect(memory.held == 0 && memory.waiting == 0)
     }
 
-    @Test func aCancelledCallerDoesNotWait() async throws {
+    @Test("A cancelled caller does not wait for memory")
+    func aCancelledCallerDoesNotWait() async throws {
         let memory = ResponseMemory(bytesMax: 10)
         let share = memory.reserveNow(10)
         let task = Task { try await memory.reserve(5) }
@@ -71,8 +74,8 @@ struct ResponseMemoryTests {
         withExtendedLifetime(share) {}
     }
 
-    /// The callers after it do not wait for the next response to be released.
-    @Test func aCancelledCallerUnblocksSmallerResponses() async throws {
+    @Test("The cancellation of a large reservation unblocks a smaller one")
+    func aCancelledCallerUnblocksSmallerResponses() async throws {
         let memory = ResponseMemory(bytesMax: 1000)
         let held = memory.reserveNow(900)
         let large = Task { try await memory.reserve(500) }
@@ -87,8 +90,8 @@ struct ResponseMemoryTests {
         withExtendedLifetime(held) {}
     }
 
-    /// The caller is cancelled at any moment of its arrival.
-    @Test func aCallerCancelledOnArrivalDoesNotWait() async {
+    @Test("A caller that is cancelled at any moment of its arrival does not wait for memory")
+    func aCallerCancelledOnArrivalDoesNotWait() async {
         let memory = ResponseMemory(bytesMax: 10)
         let share = memory.reserveNow(10)
         var random = SeededGenerator(seed: 1)
@@ -104,9 +107,8 @@ struct ResponseMemoryTests {
 }
 
 struct SlowReaderTests {
-    /// Callers that do not read use a bounded part of the memory and are disconnected, and callers that read still get
-    /// their responses.
-    @Test func callersThatDoNotReadAreDisconnected() async throws {
+    @Test("Callers that do not read are disconnected, and callers that read are served")
+    func callersThatDoNotReadAreDisconnected() async throws {
         let body = [UInt8](repeating: 0x61, count: 8 << 20)
         var limits = HTTPLimits()
         limits.answersBytesMax = 16 << 20
@@ -142,8 +144,8 @@ struct SlowReaderTests {
         #expect(traffic.answers.held == 0)
     }
 
-    /// A new response gets the memory of the caller that has stopped reading for the longest time.
-    @Test func theCallerThatStoppedReadingFirstIsDisconnectedFirst() async throws {
+    @Test("A new response gets the memory of the caller that stopped reading first")
+    func theCallerThatStoppedReadingFirstIsDisconnectedFirst() async throws {
         // The system buffers a few megabytes of each response.
         let sizes = ["/first": 32 << 20, "/second": 48 << 20]
         let traffic = ServerTraffic(answersBytesMax: 180 << 20)
@@ -186,8 +188,8 @@ struct SlowReaderTests {
         await server.drain()
     }
 
-    /// A slow caller is not disconnected as long as there is memory.
-    @Test func slowCallersAreServedWhileThereIsMemory() async throws {
+    @Test("A slow caller is not disconnected as long as there is memory")
+    func slowCallersAreServedWhileThereIsMemory() async throws {
         let body = [UInt8](repeating: 0x61, count: 4 << 20)
         let count = try await withServer(
             handler: { _ in ServerResponse(status: 200, body: body) },

@@ -14,7 +14,8 @@ struct PostgresConnectionTests {
         try PostgresConnection(PostgresAddress(try PostgresCluster.shared().url(of: "postgres")))
     }
 
-    @Test func valuesRoundTrip() throws {
+    @Test("Values of each type are returned unchanged by PostgreSQL")
+    func valuesRoundTrip() throws {
         let connection = try connection()
         let text = "m\u{EF}lk \"\\' \u{1}\u{2028}\u{1F600}"
         let blob = Data((0...255).map { UInt8($0) })
@@ -30,7 +31,7 @@ struct PostgresConnectionTests {
         #expect(result.integer(0, 5) == -2)
     }
 
-    @Test func arraysRoundTrip() throws {
+    @Test("An array of texts is returned unchanged by PostgreSQL") func arraysRoundTrip() throws {
         let texts: [SQLValue] = [
             .text("a\"b\\c,{}"), .null, .text(""), .text("NULL"), .text("é\n\t "),
         ]
@@ -43,7 +44,8 @@ struct PostgresConnectionTests {
         #expect(found == texts)
     }
 
-    @Test func aPipelineEndsAtItsFirstError() throws {
+    @Test("A pipeline ends at its first error, and the connection can be used again")
+    func aPipelineEndsAtItsFirstError() throws {
         let connection = try connection()
         try connection.execute("CREATE TEMP TABLE p (n bigint PRIMARY KEY)")
         let insert = PostgresStatement("INSERT INTO p VALUES ($1)", values: [.integer(1)])
@@ -61,7 +63,8 @@ struct PostgresConnectionTests {
         #expect(results.last?.integer(0, 0) == 1)
     }
 
-    @Test(.timeLimit(.minutes(10))) func aPipelineFailsWhenItsServerStops() throws {
+    @Test("A pipeline fails if its server process stops", .timeLimit(.minutes(10)))
+    func aPipelineFailsWhenItsServerStops() throws {
         for index in 0...2 {
             let connection = try connection()
             var statements = [PostgresStatement("BEGIN"), PostgresStatement("SELECT 1")]
@@ -75,7 +78,8 @@ struct PostgresConnectionTests {
         }
     }
 
-    @Test func errorsContainNoValuesAndPasswords() throws {
+    @Test("Errors contain neither values nor passwords")
+    func errorsContainNoValuesAndPasswords() throws {
         let connection = try connection()
         let value = #expect(throws: PostgresError.self) {
             try connection.run("SELECT $1::text::bigint", [.text("secret-4711")])
@@ -98,7 +102,8 @@ struct PostgresConnectionTests {
         let value = Mutex(false)
     }
 
-    @Test func aStatementIsCancelledFromAnotherThread() throws {
+    @Test("A statement is cancelled from another thread")
+    func aStatementIsCancelledFromAnotherThread() throws {
         let connection = try connection()
         let cancellation = connection.cancellation
         let isOver = Flag()
@@ -118,7 +123,7 @@ struct PostgresConnectionTests {
         #expect(error?.isCanceled == true)
     }
 
-    @Test func aLostConnectionIsReportedAsLost() throws {
+    @Test("A lost connection is reported as lost") func aLostConnectionIsReportedAsLost() throws {
         let connection = try connection()
         let number = try connection.run("SELECT pg_backend_pid()").integer(0, 0)
         try self.connection().run("SELECT pg_terminate_backend($1::int)", [.integer(number)])

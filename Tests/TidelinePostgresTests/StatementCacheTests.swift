@@ -29,7 +29,8 @@ struct StatementCacheTests {
 
     // MARK: - Names
 
-    @Test func aStatementIsPreparedOnce() throws {
+    @Test("A statement with parameters of the same types is prepared once")
+    func aStatementIsPreparedOnce() throws {
         let connection = try connection()
         let add = { (number: Int64) in
             PostgresStatement("SELECT $1 + 1", values: [.integer(number)]).kept
@@ -52,7 +53,8 @@ struct StatementCacheTests {
         #expect(try names(connection) == 4)
     }
 
-    @Test func aStatementThatAnErrorKeptFromBeingPreparedIsPreparedLater() throws {
+    @Test("A statement that was not prepared because of an error is prepared later")
+    func aStatementThatAnErrorKeptFromBeingPreparedIsPreparedLater() throws {
         let connection = try connection()
         let good = PostgresStatement("SELECT 1").kept
         let late = PostgresStatement("SELECT 2").kept
@@ -72,7 +74,8 @@ struct StatementCacheTests {
         #expect(try names(connection) == 2)
     }
 
-    @Test func thereAreNeverMoreStatementsThanTheLimit() throws {
+    @Test("The number of prepared statements does not exceed the limit")
+    func thereAreNeverMoreStatementsThanTheLimit() throws {
         let connection = try connection()
         for number in 0..<300 {
             let result = try connection.run(PostgresStatement("SELECT \(number)").kept)
@@ -86,7 +89,8 @@ struct StatementCacheTests {
         #expect(try names(connection) == 1)
     }
 
-    @Test func anOldPlanIsDiscarded() throws {
+    @Test("A prepared statement is discarded when its plan is too old")
+    func anOldPlanIsDiscarded() throws {
         let connection = try connection(for: .zero)
         try connection.run(PostgresStatement("SELECT 1").kept)
         #expect(try names(connection) == 1)
@@ -97,7 +101,8 @@ struct StatementCacheTests {
 
     // MARK: - Result types
 
-    @Test func aChangedResultTypeIsReportedForTheConnection() throws {
+    @Test("A changed result type makes the connection unusable")
+    func aChangedResultTypeIsReportedForTheConnection() throws {
         let connection = try connection(try PostgresCluster.shared().database())
         try connection.execute("CREATE TABLE f (t text); INSERT INTO f VALUES ('a')")
         let read = PostgresStatement("SELECT t FROM f").kept
@@ -111,7 +116,8 @@ struct StatementCacheTests {
         #expect(!connection.settle())
     }
 
-    @Test func aServerContinuesAfterAColumnChangesItsType() async throws {
+    @Test("A server continues to read and write after a column changes its type")
+    func aServerContinuesAfterAColumnChangesItsType() async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database())
         for number in 0..<8 { try await writes.insert("a\(number)") }
         for number in 0..<8 { #expect(try await writes.row("a\(number)") != nil) }
@@ -126,7 +132,10 @@ struct StatementCacheTests {
 
     // MARK: - Poolers
 
-    @Test(.enabled(if: PostgresPooler.reasonToSkip == nil, "PgBouncer is not installed"))
+    @Test(
+        "No statement is prepared through a pooler",
+        .enabled(if: PostgresPooler.reasonToSkip == nil, "PgBouncer is not installed")
+    )
     func noStatementIsKeptBehindAPooler() throws {
         let cluster = try PostgresCluster.shared()
         let pooler = try PostgresPooler(of: cluster)
@@ -136,7 +145,10 @@ struct StatementCacheTests {
     }
 
     /// Other clients hold the pooler's connections in turn, so that the server gets different connections.
-    @Test(.enabled(if: PostgresPooler.reasonToSkip == nil, "PgBouncer is not installed"))
+    @Test(
+        "A server detects a pooler by its errors and stops preparing statements",
+        .enabled(if: PostgresPooler.reasonToSkip == nil, "PgBouncer is not installed")
+    )
     func anUndetectedPoolerIsDetectedByItsErrors() async throws {
         let cluster = try PostgresCluster.shared()
         let pooler = try PostgresPooler(of: cluster)

@@ -44,48 +44,50 @@ struct AdoptionTests {
         ]
     )
 
-    /// The dry run already rejects a table that cannot be served, with a readable message, and changes nothing.
-    @Test(arguments: [
-        ("CREATE UNLOGGED TABLE task (id text PRIMARY KEY)", "UNLOGGED", "SET LOGGED"),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY); CREATE TABLE sub () INHERITS (task)",
-            "inherit", "task"
-        ),
-        ("CREATE TABLE \"Task\" (id text PRIMARY KEY)", "'Task'", "declare it so"),
-        ("CREATE TABLE task (id text PRIMARY KEY, \"Title\" text)", "'Title'", "declare it so"),
-        (
-            "CREATE TABLE task (a int, id int, PRIMARY KEY (a, id)); INSERT INTO task VALUES (1, 1), (2, 1)",
-            "1 rows have an 'id' that another row has", "Change them first"
-        ),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY, title text); CREATE VIEW titles AS SELECT title FROM task",
-            "column 'title'", "view titles"
-        ),
-        (
-            "CREATE TABLE task (id uuid PRIMARY KEY); CREATE TABLE sub (task uuid REFERENCES task)",
-            "column 'id'", "sub_task_fkey"
-        ),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY, title text, up text GENERATED ALWAYS AS (upper(title)) STORED)",
-            "column 'title'", "column up"
-        ),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY, version bigint CHECK (version > 0))",
-            "task_version_check", "drop it"
-        ),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY, weight float8); INSERT INTO task VALUES ('a', 'NaN')",
-            "1 rows have in 'weight'", "finite"
-        ),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY, price numeric); INSERT INTO task VALUES ('a', 'Infinity')",
-            "in 'price'", "finite"
-        ),
-        (
-            "CREATE TABLE task (id text PRIMARY KEY, due timestamp); INSERT INTO task VALUES ('a', 'infinity')",
-            "in 'due'", "years 1 to 9999"
-        ),
-    ])
+    @Test(
+        "The dry run and the migration reject a table that cannot be served",
+        arguments: [
+            ("CREATE UNLOGGED TABLE task (id text PRIMARY KEY)", "UNLOGGED", "SET LOGGED"),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY); CREATE TABLE sub () INHERITS (task)",
+                "inherit", "task"
+            ),
+            ("CREATE TABLE \"Task\" (id text PRIMARY KEY)", "'Task'", "declare it so"),
+            ("CREATE TABLE task (id text PRIMARY KEY, \"Title\" text)", "'Title'", "declare it so"),
+            (
+                "CREATE TABLE task (a int, id int, PRIMARY KEY (a, id)); INSERT INTO task VALUES (1, 1), (2, 1)",
+                "1 rows have an 'id' that another row has", "Change them first"
+            ),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY, title text); CREATE VIEW titles AS SELECT title FROM task",
+                "column 'title'", "view titles"
+            ),
+            (
+                "CREATE TABLE task (id uuid PRIMARY KEY); CREATE TABLE sub (task uuid REFERENCES task)",
+                "column 'id'", "sub_task_fkey"
+            ),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY, title text, up text GENERATED ALWAYS AS (upper(title)) STORED)",
+                "column 'title'", "column up"
+            ),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY, version bigint CHECK (version > 0))",
+                "task_version_check", "drop it"
+            ),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY, weight float8); INSERT INTO task VALUES ('a', 'NaN')",
+                "1 rows have in 'weight'", "finite"
+            ),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY, price numeric); INSERT INTO task VALUES ('a', 'Infinity')",
+                "in 'price'", "finite"
+            ),
+            (
+                "CREATE TABLE task (id text PRIMARY KEY, due timestamp); INSERT INTO task VALUES ('a', 'infinity')",
+                "in 'due'", "years 1 to 9999"
+            ),
+        ]
+    )
     func aTableThatCannotBeServedIsRejected(script: String, fault: String, remedy: String) throws {
         let database = try TestDatabase(script)
         for isDry in [true, false] {
@@ -103,8 +105,8 @@ struct AdoptionTests {
         #expect(try database.psql.run("SELECT to_regnamespace('tideline')").isNull(0, 0))
     }
 
-    /// Existing system columns that contain nulls.
-    @Test func rowsWithoutValuesAreServed() async throws {
+    @Test("Rows whose existing system columns contain null are served")
+    func rowsWithoutValuesAreServed() async throws {
         let database = try TestDatabase(
             """
             CREATE TABLE task (
@@ -126,11 +128,13 @@ struct AdoptionTests {
         #expect(await door.send("GET", "/tables/task").rows.count == 4)
     }
 
-    /// PostgreSQL continues to number the keys.
-    @Test(arguments: [
-        "id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id bigserial PRIMARY KEY",
-        "id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
-    ])
+    @Test(
+        "A table is served while PostgreSQL continues to number its keys",
+        arguments: [
+            "id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id bigserial PRIMARY KEY",
+            "id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
+        ]
+    )
     func aNumberedKeyIsServed(declaration: String) async throws {
         let database = try TestDatabase(
             """
@@ -170,7 +174,8 @@ struct AdoptionTests {
         )
     }
 
-    @Test func aDroppedColumnIsReportedAndCreatedAgain() async throws {
+    @Test("A dropped column is reported, and the migration creates it again")
+    func aDroppedColumnIsReportedAndCreatedAgain() async throws {
         let database = try await started("ALTER TABLE task RENAME title TO name")
         let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
         let text = refusal?.description ?? ""
@@ -186,7 +191,8 @@ struct AdoptionTests {
         #expect(try database.care().migrationPlan().isEmpty)
     }
 
-    @Test func aDroppedTableIsReportedAndCreatedAgain() async throws {
+    @Test("A dropped table is reported, and the migration creates it again")
+    func aDroppedTableIsReportedAndCreatedAgain() async throws {
         let database = try await started("DROP TABLE task")
         let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
         #expect(refusal?.description.contains("Table 'task' was dropped") == true)
@@ -204,8 +210,10 @@ struct AdoptionTests {
         #expect(known.integer(0, 0) == 1)
     }
 
-    /// The server's role has another search path: no table is missing, and nothing is forgotten.
-    @Test(arguments: [true, false])
+    @Test(
+        "A table outside the search path is reported and does not count as dropped",
+        arguments: [true, false]
+    )
     func aTableOutsideTheSearchPathIsNotDropped(isDeclared: Bool) async throws {
         let database = try await started("CREATE SCHEMA elsewhere")
         var options = PostgresTableStore.Options()
@@ -224,8 +232,8 @@ struct AdoptionTests {
         #expect(await (try database.door()).send("GET", "/tables/task").rows.count == 2)
     }
 
-    /// A dropped column that is no longer declared is ignored.
-    @Test func aDroppedColumnThatIsNotDeclaredIsIgnored() async throws {
+    @Test("A dropped column that is no longer declared is ignored")
+    func aDroppedColumnThatIsNotDeclaredIsIgnored() async throws {
         let database = try await started("")
         var task = Self.task
         task.schema.columns.removeAll { $0.name == "weight" }
@@ -238,13 +246,15 @@ struct AdoptionTests {
         await store.stop()
     }
 
-    @Test func aTableThatIsCreatedAgainByAnotherProgramIsReported() async throws {
+    @Test("A table that another program created again is reported")
+    func aTableThatIsCreatedAgainByAnotherProgramIsReported() async throws {
         let database = try await started("DROP TABLE task; CREATE TABLE task (id text, title text)")
         let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
         #expect(refusal?.description.contains("it was created again") == true)
     }
 
-    @Test func aDroppedLogIsCreatedAgain() async throws {
+    @Test("A dropped log table is created again under a new epoch")
+    func aDroppedLogIsCreatedAgain() async throws {
         let database = try await started("DROP TABLE tideline.\"log.task\"")
         let before = try epoch(database)
         let door = try await database.door()
@@ -252,8 +262,8 @@ struct AdoptionTests {
         #expect(await door.send("DELETE", "/tables/task/a").status == 204)
     }
 
-    /// While a server runs, and when one starts.
-    @Test func aColumnOfAnotherTypeIsRejected() async throws {
+    @Test("A column whose type another program changed is rejected, also at the next start")
+    func aColumnOfAnotherTypeIsRejected() async throws {
         let database = try await started("")
         let door = try await database.door()
         try database.psql.execute("ALTER TABLE task ALTER weight TYPE text")
@@ -276,12 +286,14 @@ struct AdoptionTests {
         )
     }
 
-    /// Rows that were written while there were no triggers still reach devices.
-    @Test(arguments: [
-        ("ALTER TABLE task DISABLE TRIGGER USER", false),
-        ("DROP TRIGGER tideline_mark ON task", false),
-        ("DROP TRIGGER tideline_mark ON task; DROP TRIGGER tideline_stamp ON task", true),
-    ])
+    @Test(
+        "Dropped triggers are created again, and rows written without them reach devices",
+        arguments: [
+            ("ALTER TABLE task DISABLE TRIGGER USER", false),
+            ("DROP TRIGGER tideline_mark ON task", false),
+            ("DROP TRIGGER tideline_mark ON task; DROP TRIGGER tideline_stamp ON task", true),
+        ]
+    )
     func droppedTriggersAreCreatedAgain(change: String, addsColumn: Bool) async throws {
         let database = try await started(change)
         try database.psql.execute("INSERT INTO task (id, title) VALUES ('c', 'unheard')")
@@ -305,7 +317,8 @@ struct AdoptionTests {
         #expect(try epoch(database) == renewed)
     }
 
-    @Test func aDatabaseWithAnotherEncodingIsRejected() throws {
+    @Test("A database with an encoding other than UTF-8 is rejected")
+    func aDatabaseWithAnotherEncodingIsRejected() throws {
         let cluster = try PostgresCluster.shared()
         let name = "latin_\(UUID().uuidString.lowercased().prefix(8))"
         try cluster.psql(
@@ -319,8 +332,8 @@ struct AdoptionTests {
         #expect(error?.message.contains("ENCODING 'UTF8'") == true)
     }
 
-    /// A copy that is rejected leaves the database unchanged.
-    @Test func aRejectedCopyLeavesTheDatabaseUnchanged() async throws {
+    @Test("A rejected copy leaves the target database unchanged")
+    func aRejectedCopyLeavesTheDatabaseUnchanged() async throws {
         let source = try await started("ALTER TABLE task ADD secret text")
         let target = try TestDatabase("CREATE TABLE task (id text PRIMARY KEY, title text)")
         let error = #expect(throws: DatabaseError.self) {

@@ -28,7 +28,8 @@ struct CommitOrderTests {
         return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
     }
 
-    @Test(arguments: seeds) func noReaderMissesARow(seed: UInt64) async throws {
+    @Test("No reader misses a row of overlapping transactions", arguments: seeds)
+    func noReaderMissesARow(seed: UInt64) async throws {
         let outcome = try await Overlap(seed: seed, isNaive: false).run()
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
@@ -40,7 +41,11 @@ struct CommitOrderTests {
     /// The same with readers that page from a standby, which sometimes lags longer than the server waits for it.
     ///
     /// The seeds share the standby, one after the other.
-    @Test(.serialized, arguments: seeds)
+    @Test(
+        "No reader misses a row if it pages from a standby that sometimes lags",
+        .serialized,
+        arguments: seeds
+    )
     func noReaderOfAStandbyMissesARow(seed: UInt64) async throws {
         let (primary, standby) = try Self.pair.get()
         let metrics = StoreMetrics()
@@ -56,9 +61,9 @@ struct CommitOrderTests {
         #expect(metrics.replicaPages.current > 0)
     }
 
-    /// The same with external rows that get the time of their statement: a reader passes a row that is not committed
-    /// yet, and never sees it.
-    @Test func statementTimestampsLoseRows() async throws {
+    /// A reader passes a row that is not committed yet, and never sees it.
+    @Test("Readers miss rows if external rows get the time of their statement")
+    func statementTimestampsLoseRows() async throws {
         for seed in UInt64(0)..<10 {
             let outcome: Overlap.Outcome
             do {

@@ -26,7 +26,11 @@ struct CountedMarkTests {
     private static let hold = "SELECT 1 FROM tideline.clocks FOR UPDATE"
 
     /// Other readers do not wait for the transaction that holds the clock, which ends after them.
-    @Test(.timeLimit(.minutes(10))) func aLockedClockDelaysNoReader() async throws {
+    @Test(
+        "A locked table clock delays only reads that have to record the counted time",
+        .timeLimit(.minutes(10))
+    )
+    func aLockedClockDelaysNoReader() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url) { $0.limits.queryTime = .seconds(3600) }
         _ = try await OwnedTable.put("a", of: "ann", store)
@@ -46,8 +50,11 @@ struct CountedMarkTests {
         await store.stop()
     }
 
-    /// A mark of another server, or one from some hours ago, needs no lock.
-    @Test(arguments: [0, 5]) func anEarlierMarkIsValid(hours: Int64) async throws {
+    @Test(
+        "A counted time that another server wrote some hours ago needs no lock",
+        arguments: [0, 5]
+    )
+    func anEarlierMarkIsValid(hours: Int64) async throws {
         let url = try PostgresCluster.shared().database()
         let (one, other) = (try await OwnedTable.store(url), try await OwnedTable.store(url))
         _ = try await OwnedTable.put("a", of: "ann", one)
@@ -64,7 +71,8 @@ struct CountedMarkTests {
     }
 
     /// For example, a full disk: not a fault of the server.
-    @Test func aMarkThatCannotBeWrittenRejectsTheRead() async throws {
+    @Test("A read whose counted time cannot be written is rejected with 503")
+    func aMarkThatCannotBeWrittenRejectsTheRead() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         _ = try await OwnedTable.put("a", of: "ann", store)

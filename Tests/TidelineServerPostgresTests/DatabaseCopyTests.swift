@@ -187,7 +187,8 @@ struct DatabaseCopyTests {
         try ServerDatabase.copy(from: source, to: target)
     }
 
-    @Test func aCopyIsTheSameDatabaseForItsDevices() async throws {
+    @Test("A copy to PostgreSQL and back is the same database for its devices")
+    func aCopyIsTheSameDatabaseForItsDevices() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             var door: Door? = try await Door(Self.tables, path: file)
@@ -273,7 +274,8 @@ struct DatabaseCopyTests {
     }
 
     /// The counts of rows that left a millisecond, which a classic client needs, are unknown after the copy.
-    @Test func aPullOfAClassicClientContinuesInTheCopy() async throws {
+    @Test("The pull of a classic client continues in the copy without missing a row")
+    func aPullOfAClassicClientContinuesInTheCopy() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock(step: 0)
             let file = directory + "/first.db"
@@ -301,7 +303,8 @@ struct DatabaseCopyTests {
         }
     }
 
-    @Test func anUnfinishedCopyIsNotServed() async throws {
+    @Test("An unfinished copy is not served, and an outdated one cannot be continued")
+    func anUnfinishedCopyIsNotServed() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             let door = try await Door([Door.todo], path: file)
@@ -338,7 +341,8 @@ struct DatabaseCopyTests {
         }
     }
 
-    @Test func existingTablesAreNotOverwritten() async throws {
+    @Test("A copy does not overwrite existing tables")
+    func existingTablesAreNotOverwritten() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             let door = try await Door([Door.todo], path: file)

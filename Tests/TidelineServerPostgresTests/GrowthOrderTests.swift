@@ -47,8 +47,8 @@ struct GrowthOrderTests {
         await store.stop()
     }
 
-    /// The same within a batch: a later group reads the rows again, with the added column.
-    @Test func aGroupAfterAnAddedColumnReadsItsRowsAgain() async throws {
+    @Test("A group after an added column reads the rows again with that column")
+    func aGroupAfterAnAddedColumnReadsItsRowsAgain() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         for id in ["a", "b"] { _ = try await OwnedTable.put(id, of: "ann", store) }

@@ -67,7 +67,8 @@ struct LiveHintTests {
     }
 
     /// The next poll would report the write too late for the test.
-    @Test func aNotificationIsFasterThanPolling() async throws {
+    @Test("A write of another server is reported by a notification before the next poll")
+    func aNotificationIsFasterThanPolling() async throws {
         let pair = try await Pair(looksEvery: 90_000)
         try await pair.begin()
         // After a late notification the server polls one more time, and then waits: the first of the writes may be
@@ -76,8 +77,8 @@ struct LiveHintTests {
         await pair.stop()
     }
 
-    /// No notification arrives through a pooler: at least one of several writes waits for the poll.
-    @Test func pollingIsEnoughThroughAPooler() async throws {
+    @Test("Writes are reported by polling if no notification passes a pooler")
+    func pollingIsEnoughThroughAPooler() async throws {
         let pause: Int32 = 2000
         let pooler = try PostgresPooler(of: PostgresCluster.shared())
         let pair = try await Pair(pooler: pooler, looksEvery: pause)
@@ -97,7 +98,8 @@ struct LiveHintTests {
     /// The listening connections are terminated repeatedly, so that no server gets a notification.
     ///
     /// Their last statement reads the history.
-    @Test func changesAreSeenWithoutNotifications() async throws {
+    @Test("Changes are reported although the listening connections are terminated")
+    func changesAreSeenWithoutNotifications() async throws {
         let pair = try await Pair()
         let external = try PostgresConnection(PostgresAddress(pair.url))
         for number in 0..<5 {

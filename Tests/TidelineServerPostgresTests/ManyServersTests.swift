@@ -26,7 +26,8 @@ struct ManyServersTests {
         return (doors, url)
     }
 
-    @Test func aServerSeesATableChangeByAnotherServer() async throws {
+    @Test("A server serves tables and columns that another server has added")
+    func aServerSeesATableChangeByAnotherServer() async throws {
         let (doors, _) = try await Self.doors([[], []], dynamic: true)
         let (one, other) = (doors[0], doors[1])
         #expect(await other.send("GET", "/tables/Fresh/a").status == 404)
@@ -63,8 +64,8 @@ struct ManyServersTests {
         #expect(row?["size"] is NSNull && row?["text"] as? String == "three", "\(answer.text)")
     }
 
-    /// A change that the same group already made to a table is not taken for another server's.
-    @Test func aGroupMayAddColumnsMoreThanOnce() async throws {
+    @Test("An atomic group may add columns to the same table more than once")
+    func aGroupMayAddColumnsMoreThanOnce() async throws {
         let (doors, _) = try await Self.doors([[], []], dynamic: true)
         let created = await doors[0].send("POST", "/tables/Fresh", #"{"id":"a","text":"t"}"#)
         #expect(created.status == 201)
@@ -87,8 +88,8 @@ struct ManyServersTests {
         }
     }
 
-    /// Both servers add columns all the time; no row loses a value.
-    @Test func serversThatAddColumnsTogetherKeepAllOfThem() async throws {
+    @Test("Two servers that add columns at the same time lose no column and no value")
+    func serversThatAddColumnsTogetherKeepAllOfThem() async throws {
         let (doors, _) = try await Self.doors([[], []], dynamic: true)
         let created = await doors[0].send("POST", "/tables/Fresh", #"{"id":"a"}"#)
         #expect(created.status == 201)
@@ -119,7 +120,8 @@ struct ManyServersTests {
         }
     }
 
-    @Test func aServerContinuesAlongsideOneWithMoreColumns() async throws {
+    @Test("A server continues with added columns and responds with 503 for a dropped one")
+    func aServerContinuesAlongsideOneWithMoreColumns() async throws {
         var wide = Door.todo
         wide.schema.columns.append(ColumnDefinition("level", .integer))
         let (doors, url) = try await Self.doors([[Door.todo], [wide]], dynamic: false)
@@ -142,7 +144,8 @@ struct ManyServersTests {
         #expect(write.status == 503)
     }
 
-    @Test func aNewEpochIsSeenByRunningServers() async throws {
+    @Test("Running servers reject delta links of the previous epoch")
+    func aNewEpochIsSeenByRunningServers() async throws {
         let (doors, url) = try await Self.doors([[Door.todo], [Door.todo]], dynamic: false)
         let created = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         #expect(created.status == 201)
@@ -168,8 +171,7 @@ struct ManyServersTests {
         }
     }
 
-    /// A column that the role may not read is not read unless it is selected.
-    @Test func aSelectionReadsOnlyItsColumns() async throws {
+    @Test("A selection reads only its columns") func aSelectionReadsOnlyItsColumns() async throws {
         let (doors, url) = try await Self.doors([[Door.todo]], dynamic: false)
         let answer = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a","text":"t"}"#)
         #expect(answer.status == 201)

@@ -23,7 +23,11 @@ struct PoolerTests {
     }
 
     /// Also if the server takes the pooler for the database, and detects it while running.
-    @Test(arguments: TableStoreConformance.all, [false, true])
+    @Test(
+        "The store conforms to the table store rules through a pooler",
+        arguments: TableStoreConformance.all,
+        [false, true]
+    )
     func conforms(check: TableStoreConformance.Check, isTrusted: Bool) async throws {
         let pooler = try Self.pooler.get()
         try await check.run { limits, now in
@@ -37,8 +41,8 @@ struct PoolerTests {
         }
     }
 
-    /// Two servers with six callers, and an external writer whose rows get their timestamps from triggers.
-    @Test func callersOfTwoServersShareFewConnections() async throws {
+    @Test("Callers of two servers and an external writer share few connections")
+    func callersOfTwoServersShareFewConnections() async throws {
         let url = try PostgresCluster.shared().database()
         let pooled = try Self.pooler.get().url(of: url)
         let doors = [

@@ -17,7 +17,8 @@ struct PostgresFailureTests {
         await #expect(throws: ServerError.self) { try await body() }
     }
 
-    @Test func noConnectionIsFree() async throws {
+    @Test("A read without a free connection is rejected with 503 and succeeds later")
+    func noConnectionIsFree() async throws {
         let cluster = try PostgresCluster(settings: [
             "max_connections": "12", "superuser_reserved_connections": "0", "max_wal_senders": "0",
             "wal_level": "replica",
@@ -37,7 +38,8 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    @Test func aLockedTableIsNotAnErrorOfTheReader() async throws {
+    @Test("Reads and writes of a locked table are rejected with 503 and succeed later")
+    func aLockedTableIsNotAnErrorOfTheReader() async throws {
         // A separate cluster: other tests wait for the end of all transactions in the shared one.
         let cluster = try PostgresCluster()
         let writes = try await PostgresWrites(try cluster.database()) { options in
@@ -60,8 +62,8 @@ struct PostgresFailureTests {
         withExtendedLifetime(cluster) {}
     }
 
-    /// A lock on the server's catalog of tables does not block requests for tables forever.
-    @Test(.timeLimit(.minutes(10))) func aReadOfTheCatalogTimesOut() async throws {
+    @Test("A read of the locked catalog of tables times out", .timeLimit(.minutes(10)))
+    func aReadOfTheCatalogTimesOut() async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database())
         let other = try PostgresConnection(PostgresAddress(writes.url))
         try other.execute("BEGIN; LOCK TABLE tideline.tables IN ACCESS EXCLUSIVE MODE")
@@ -72,7 +74,8 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    @Test func aStatementThatTakesTooLongIsCancelled() async throws {
+    @Test("A statement that takes too long is cancelled and rejected with 503")
+    func aStatementThatTakesTooLongIsCancelled() async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database()) { options in
             options.times.statement = 300
         }
@@ -90,7 +93,10 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs privileges"))
+    @Test(
+        "A write to a full disk is rejected with 503, and later writes succeed",
+        .enabled(if: SmallDisk.mayMount, "mounting a small disk needs privileges")
+    )
     func aFullDisk() async throws {
         let cluster = try PostgresCluster()
         try await SmallDisk.with(size: "40m") { folder in
@@ -136,7 +142,8 @@ struct PostgresFailureTests {
 
     private static let waits = "wait_event = 'SyncRep'"
 
-    @Test func aCommitWaitsForItsStandbyWithoutALimit() async throws {
+    @Test("A commit waits for its synchronous standby longer than the statement timeout")
+    func aCommitWaitsForItsStandbyWithoutALimit() async throws {
         let cluster = try PostgresCluster(keepsCommits: true)
         let writes = try await PostgresWrites(try cluster.database()) { $0.times.statement = 200 }
         try demandStandby(cluster)
@@ -158,8 +165,8 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    /// A write that is on the primary but not on its standby is no reason to answer its repeat.
-    @Test func aRepeatedWriteWaitsForTheStandby() async throws {
+    @Test("A repeated write waits for the standby before it gets the replayed answer")
+    func aRepeatedWriteWaitsForTheStandby() async throws {
         let cluster = try PostgresCluster(keepsCommits: true)
         let writes = try await PostgresWrites(try cluster.database())
         let key = RepeatKey(
@@ -190,8 +197,8 @@ struct PostgresFailureTests {
 
     // MARK: - Users
 
-    /// The server's tables are then in the schema that it uses for its own objects.
-    @Test func theDatabaseUserMayHaveTheNameOfTheServersSchema() async throws {
+    @Test("The database user may have the name of the server's schema")
+    func theDatabaseUserMayHaveTheNameOfTheServersSchema() async throws {
         let cluster = try PostgresCluster()
         try cluster.psql("CREATE ROLE tideline SUPERUSER LOGIN", in: "postgres")
         let url = try cluster.database().replacing("//postgres@", with: "//tideline@")
@@ -211,7 +218,8 @@ struct PostgresFailureTests {
     // MARK: - Crashes
 
     /// A database that acknowledges a commit before it is on disk; no other commit flushes it.
-    @Test func anAcknowledgedWriteSurvivesACrash() async throws {
+    @Test("Acknowledged writes survive a crash although synchronous_commit is off")
+    func anAcknowledgedWriteSurvivesACrash() async throws {
         let cluster = try PostgresCluster(
             keepsCommits: true,
             settings: ["synchronous_commit": "off", "wal_writer_delay": "10s"]
@@ -230,7 +238,10 @@ struct PostgresFailureTests {
 
     // MARK: - Timelines
 
-    @Test(arguments: [false, true])
+    @Test(
+        "A promoted standby without the last commit gives the database a new epoch",
+        arguments: [false, true]
+    )
     func aPromotedStandbyIsDetected(withoutTheLastCommit isBehind: Bool) async throws {
         let cluster = try PostgresCluster(
             keepsCommits: true,

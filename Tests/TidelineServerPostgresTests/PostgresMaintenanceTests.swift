@@ -58,7 +58,8 @@ struct PostgresMaintenanceTests {
         ).text(0, 0)
     }
 
-    @Test func anExistingTableIsAdopted() async throws {
+    @Test("An existing table is adopted by the migration with all its rows")
+    func anExistingTableIsAdopted() async throws {
         let url = try PostgresCluster.shared().database()
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(Self.made)
@@ -115,7 +116,8 @@ struct PostgresMaintenanceTests {
         #expect(secret == "hidden")
     }
 
-    @Test func aTableThatCannotBeServedIsUnchanged() throws {
+    @Test("A table with an unsuitable column is rejected and not changed")
+    func aTableThatCannotBeServedIsUnchanged() throws {
         let url = try PostgresCluster.shared().database()
         let connection = try PostgresConnection(PostgresAddress(url))
         for (column, word) in [
@@ -134,7 +136,8 @@ struct PostgresMaintenanceTests {
         }
     }
 
-    @Test func valuesAreConvertedToAnotherType() async throws {
+    @Test("A migration converts values to another type, and devices pull the changed rows")
+    func valuesAreConvertedToAnotherType() async throws {
         let url = try PostgresCluster.shared().database()
         var table = TableDefinition("task", columns: [ColumnDefinition("size", .string)])
         table.schema.columns.append(ColumnDefinition("rank", .integer))
@@ -160,7 +163,8 @@ struct PostgresMaintenanceTests {
         #expect(rows.allSatisfy { !versions.contains($0["version"] as? String ?? "") })
     }
 
-    @Test func runningServersMakeDevicesPullAgain() async throws {
+    @Test("A running server sends the renewed epoch")
+    func runningServersMakeDevicesPullAgain() async throws {
         let url = try PostgresCluster.shared().database()
         let care = try Self.database([Door.todo], url)
         let error = #expect(throws: DatabaseError.self) { try care.renewEpoch() }
@@ -172,7 +176,8 @@ struct PostgresMaintenanceTests {
         #expect(before != epoch && after == epoch)
     }
 
-    @Test func backupsAreMonitored() throws {
+    @Test("The backup advice is ready only if PostgreSQL archives its WAL")
+    func backupsAreMonitored() throws {
         let url = try PostgresCluster.shared().database()
         let advice = try #require(try Self.database([], url).backupAdvice())
         #expect(!advice.isReady)

@@ -83,7 +83,8 @@ struct PostgresRouteTests {
         "$orderby=length(label) desc,sent",
     ]
 
-    @Test func listsAreTheSame() async throws {
+    @Test("Lists are the same on both databases for each filter and order")
+    func listsAreTheSame() async throws {
         let doors = try await Self.doors()
         for (number, filter) in Self.filters.enumerated() {
             for (index, order) in Self.orders.enumerated() {
@@ -122,7 +123,8 @@ struct PostgresRouteTests {
         }
     }
 
-    @Test func changesAndDigestsAreTheSame() async throws {
+    @Test("Digests are the same on both databases after the same changes")
+    func changesAndDigestsAreTheSame() async throws {
         let doors = try await Self.doors()
         var links: [String] = []
         for door in doors {

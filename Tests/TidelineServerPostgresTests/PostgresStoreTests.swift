@@ -31,7 +31,8 @@ struct PostgresStoreTests {
         }
     }
 
-    @Test func serversThatStartTogetherCreateTheTablesOnce() async throws {
+    @Test("Servers that start together create one database with one epoch")
+    func serversThatStartTogetherCreateTheTablesOnce() async throws {
         let url = try PostgresCluster.shared().database()
         let stores = try (0..<4).map { _ in try store(url) }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -46,7 +47,8 @@ struct PostgresStoreTests {
         for store in stores { await store.stop() }
     }
 
-    @Test func aServerReportsTheCommitsOfAnotherServer() async throws {
+    @Test("A server reports the commits of another server")
+    func aServerReportsTheCommitsOfAnotherServer() async throws {
         let url = try PostgresCluster.shared().database()
         let (one, other) = (try store(url), try store(url))
         for store in [one, other] {
@@ -67,7 +69,8 @@ struct PostgresStoreTests {
         await other.stop()
     }
 
-    @Test func concurrentWritesOnTwoServersHaveDistinctTimestamps() async throws {
+    @Test("Concurrent writes on two servers get distinct increasing timestamps")
+    func concurrentWritesOnTwoServersHaveDistinctTimestamps() async throws {
         let url = try PostgresCluster.shared().database()
         let stores = [try store(url), try store(url)]
         for store in stores {
@@ -94,7 +97,8 @@ struct PostgresStoreTests {
         for store in stores { await store.stop() }
     }
 
-    @Test func namesThatPostgresCannotStoreAreRejectedAtTheStart() async throws {
+    @Test("Names that are too long and a newer storage format are rejected at the start")
+    func namesThatPostgresCannotStoreAreRejectedAtTheStart() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
         let long = String(repeating: "n", count: 64)
@@ -118,7 +122,8 @@ struct PostgresStoreTests {
         await store.stop()
     }
 
-    @Test func aRowThatTheDatabaseRejectsIsRejectedAlone() async throws {
+    @Test("A row that violates a constraint is rejected without the rest of the batch")
+    func aRowThatTheDatabaseRejectsIsRejectedAlone() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
         _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
@@ -139,7 +144,8 @@ struct PostgresStoreTests {
         await store.stop()
     }
 
-    @Test func tablesChangeWithoutLosingValues() async throws {
+    @Test("Added columns and defaults change a table without losing values")
+    func tablesChangeWithoutLosingValues() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
         _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)

@@ -106,7 +106,8 @@ struct ReplicaTests {
 
     // MARK: - Tests
 
-    @Test func pagesAreReadFromAnUpToDateStandby() async throws {
+    @Test("Pages, changes and counts are read from an up-to-date standby")
+    func pagesAreReadFromAnUpToDateStandby() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -119,8 +120,8 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    /// Every acknowledged write is visible to the next request at each server, though the standby has none of them.
-    @Test func aWriterSeesItsWrite() async throws {
+    @Test("An acknowledged write is visible at each server although the standby lags")
+    func aWriterSeesItsWrite() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         let other = try await scene.writes()
@@ -152,8 +153,8 @@ struct ReplicaTests {
         await other.store.stop()
     }
 
-    /// The server waits for a commit that reaches the standby a moment later.
-    @Test func aPageWaitsForTheStandbyForAMoment() async throws {
+    @Test("A page waits for a commit that reaches the standby a moment later")
+    func aPageWaitsForTheStandbyForAMoment() async throws {
         let scene = try Scene()
         var options = scene.options()
         options.replicaPatience = .seconds(30)
@@ -179,7 +180,8 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    @Test func anUnreachableStandbyCausesNoRejection() async throws {
+    @Test("An unreachable standby causes no rejection and is read again after its restart")
+    func anUnreachableStandbyCausesNoRejection() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -199,7 +201,8 @@ struct ReplicaTests {
 
     /// The standby accepts connections but does not respond: the first caller is answered by the primary, and callers
     /// after it do not wait.
-    @Test func aStandbyThatStopsRespondingCausesNoRejection() async throws {
+    @Test("A standby that stops responding delays at most one caller and causes no rejection")
+    func aStandbyThatStopsRespondingCausesNoRejection() async throws {
         let scene = try Scene()
         var options = scene.options()
         options.limits.queryTime = .seconds(4)
@@ -231,7 +234,8 @@ struct ReplicaTests {
     }
 
     /// A recovery that cancels conflicting queries at once, while changes are vacuumed immediately.
-    @Test func cancelledQueriesOnAStandbyCauseNoRejection() async throws {
+    @Test("Queries that are cancelled on a standby cause no rejection")
+    func cancelledQueriesOnAStandbyCauseNoRejection() async throws {
         let scene = try Scene()
         try scene.standby.psql("ALTER SYSTEM SET max_standby_streaming_delay = 0", in: "postgres")
         try scene.standby.psql("SELECT pg_reload_conf()", in: "postgres")
@@ -260,7 +264,8 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    @Test func aStandbyNeverServesTheOldEpoch() async throws {
+    @Test("A page never has the old epoch of a standby that lags")
+    func aStandbyNeverServesTheOldEpoch() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -276,8 +281,8 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    /// A column that the standby does not have yet.
-    @Test func aStandbyNeverServesTheOldSchemaVersion() async throws {
+    @Test("A page never has the old columns of a standby that lags")
+    func aStandbyNeverServesTheOldSchemaVersion() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -306,8 +311,8 @@ struct ReplicaTests {
         await store.stop()
     }
 
-    /// The address leads to a copy of another database.
-    @Test func anotherDatabaseIsRejectedAsAReplica() async throws {
+    @Test("A replica of another database is not read")
+    func anotherDatabaseIsRejectedAsAReplica() async throws {
         let scene = try Scene()
         let other = try scene.primary.database()
         let stranger = try await PostgresWrites(other)
@@ -323,7 +328,10 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    @Test(arguments: ["sqlite:a.db", "mysql://h/d", "postgres://me:se@cret@h/d"])
+    @Test(
+        "An invalid replica address is rejected without showing the password",
+        arguments: ["sqlite:a.db", "mysql://h/d", "postgres://me:se@cret@h/d"]
+    )
     func anInvalidAddressIsRejected(address: String) async throws {
         let error = await #expect(throws: (any Error).self) {
             let json = #"{"listen":"127.0.0.1:0","replica":"\#(address)","database":"DATABASE"}"#
@@ -336,7 +344,8 @@ struct ReplicaTests {
         #expect(text.contains("replica: ") && !text.contains("cret"))
     }
 
-    @Test func aFileCannotHaveAReplica() async throws {
+    @Test("A replica is rejected unless the database is in PostgreSQL")
+    func aFileCannotHaveAReplica() async throws {
         var configuration = ServerConfiguration()
         configuration.database = .memory
         configuration.replica = "postgres://h/d"

@@ -31,8 +31,8 @@ import TidelineTLS
         return String(decoding: chunk.prefix(max(0, count)), as: UTF8.self)
     }
 
-    /// Occasional key updates are valid, but a connection that sends nothing else is closed.
-    @Test func aFloodOfRecordsWithoutDataEndsTheConnection() async throws {
+    @Test("A flood of key updates ends the connection, and occasional ones are valid")
+    func aFloodOfRecordsWithoutDataEndsTheConnection() async throws {
         try await withServer(loops: 1, tls: RawTLS.identity()) { port in
             let socket = try TLSServerTests.connect(port)
             defer { close(socket) }
@@ -55,8 +55,8 @@ import TidelineTLS
         }
     }
 
-    /// The buffered bytes of one caller are read in turns with those of other callers.
-    @Test func recordsOfOneByteDelayNoCaller() async throws {
+    @Test("Many records of one byte do not delay other callers")
+    func recordsOfOneByteDelayNoCaller() async throws {
         let order = Mutex<[String]>([])
         let isHeld = DispatchSemaphore(value: 0)
         let goesOn = DispatchSemaphore(value: 0)
@@ -103,8 +103,8 @@ import TidelineTLS
         #expect(order.withLock { $0 } == ["/first", "/second", "/quick", "/slow"])
     }
 
-    /// A handshake may arrive one byte at a time, each in a record.
-    @Test func aHandshakeMayBeSplitIntoManyRecords() async throws {
+    @Test("A handshake may be split into records of one byte")
+    func aHandshakeMayBeSplitIntoManyRecords() async throws {
         try await withServer(loops: 1, tls: RawTLS.identity()) { port in
             let socket = try TLSServerTests.connect(port)
             defer { close(socket) }

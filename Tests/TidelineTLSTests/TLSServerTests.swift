@@ -28,7 +28,10 @@ import TidelineTLS
     }
 
     /// Records are split, and sockets are full in the middle of them: every byte has to arrive once.
-    @Test(arguments: [nil, 8 << 10] as [Int32?])
+    @Test(
+        "Large bodies and responses are transferred completely over TLS",
+        arguments: [nil, 8 << 10] as [Int32?]
+    )
     func largeBodiesAndResponsesArriveWhole(receiveBuffer: Int32?) async throws {
         let answer = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 9) }
         try await withServer(
@@ -57,7 +60,8 @@ import TidelineTLS
         )
     }
 
-    @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
+    @Test("Responses to pipelined requests over TLS are sent in order")
+    func pipelinedRequestsAreAnsweredInOrder() async throws {
         try await withServer(tls: RawTLS.identity()) { port in
             let client = try RawClient(port: port, overTLS: true)
             try client.send((0..<200).map { get("/\($0)") }.joined())
@@ -67,7 +71,7 @@ import TidelineTLS
         }
     }
 
-    @Test func manyConnectionsAreServed() async throws {
+    @Test("A hundred TLS connections are served") func manyConnectionsAreServed() async throws {
         try await withServer(tls: RawTLS.identity()) { port in
             let clients = try (0..<100).map { _ in try RawClient(port: port, overTLS: true) }
             for client in clients { try client.send(get("/")) }
@@ -75,7 +79,8 @@ import TidelineTLS
         }
     }
 
-    @Test func expectContinueIsAnswered() async throws {
+    @Test("A caller that expects 100 Continue gets it over TLS")
+    func expectContinueIsAnswered() async throws {
         try await withServer(tls: RawTLS.identity()) { port in
             let client = try RawClient(port: port, overTLS: true)
             try client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n")
@@ -86,7 +91,8 @@ import TidelineTLS
         }
     }
 
-    @Test func oldVersionsAndOtherProtocolsAreRejected() async throws {
+    @Test("Old TLS versions and other application protocols are rejected")
+    func oldVersionsAndOtherProtocolsAreRejected() async throws {
         try await withServer(tls: RawTLS.identity()) { port in
             func session(_ version: Int32?, _ protocols: String) throws -> String {
                 let socket = try Self.connect(port)
@@ -111,8 +117,8 @@ import TidelineTLS
         }
     }
 
-    /// A request without TLS gets a response that says so; any other bytes just end the connection.
-    @Test func bytesThatAreNotTLSAreRejected() async throws {
+    @Test("A request without TLS is rejected with 400, and other bytes end the connection")
+    func bytesThatAreNotTLSAreRejected() async throws {
         let traffic = ServerTraffic()
         try await withServer(tls: RawTLS.identity(), traffic: traffic) { port in
             let plain = try RawClient(port: port)
@@ -138,8 +144,10 @@ import TidelineTLS
         }
     }
 
-    /// A connection without a finished handshake is closed after a while.
-    @Test(arguments: ["", "\u{16}\u{3}\u{1}"])
+    @Test(
+        "A connection without a finished handshake is closed at its deadline",
+        arguments: ["", "\u{16}\u{3}\u{1}"]
+    )
     func aHandshakeHasADeadline(bytes: String) async throws {
         var limits = HTTPLimits()
         limits.handshakeTimeMax = .milliseconds(300)
@@ -154,7 +162,8 @@ import TidelineTLS
         }
     }
 
-    @Test func aDrainDoesNotWaitForHandshakes() async throws {
+    @Test("A drain does not wait for unfinished handshakes")
+    func aDrainDoesNotWaitForHandshakes() async throws {
         let server = HTTPServer(
             host: "127.0.0.1",
             port: 0,
@@ -182,7 +191,8 @@ import TidelineTLS
         #expect(ends.0 && ends.1.isEmpty && ends.2.isEmpty)
     }
 
-    @Test func newConnectionsGetTheNewCertificate() async throws {
+    @Test("New connections get the new certificate, and old ones continue")
+    func newConnectionsGetTheNewCertificate() async throws {
         let folder = FileManager.default.temporaryDirectory.path + "/tideline-tls-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let made = try LocalCertificate.make(hosts: ["127.0.0.1"], directory: folder)
@@ -213,7 +223,8 @@ import TidelineTLS
 
     // MARK: - Files
 
-    @Test func unusableFilesAreNamed() throws {
+    @Test("An error about an unusable certificate or key names the file")
+    func unusableFilesAreNamed() throws {
         let folder = FileManager.default.temporaryDirectory.path + "/tideline-tls-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let made = try LocalCertificate.make(hosts: ["a.local"], directory: folder + "/one")
@@ -242,14 +253,17 @@ import TidelineTLS
         #expect(context.validUntil > 0)
     }
 
-    @Test(arguments: [
-        ("todo.local", "DNS:todo.local"), ("*.a.b", "DNS:*.a.b"), ("::1", "IP:::1"),
-        ("[::1]", "IP:::1"), ("192.168.1.20", "IP:192.168.1.20"), ("", nil), ("a b", nil),
-        ("a,DNS:b", nil), ("a/b", nil), ("-a", nil), ("a..b", nil), ("é", nil),
-        ("192.168.1.300", nil), ("1.2.3", nil), ("*.1", nil), ("[todo.local]", nil),
-        ("[127.0.0.1]", nil), ("0.0.0.0", nil), ("::", nil), ("*.local", nil), ("*.", nil),
-        ("todo.local:8080", nil), ("https://todo.local", nil), ("1.example", "DNS:1.example"),
-    ])
+    @Test(
+        "A host is converted to a subject name of a certificate or rejected",
+        arguments: [
+            ("todo.local", "DNS:todo.local"), ("*.a.b", "DNS:*.a.b"), ("::1", "IP:::1"),
+            ("[::1]", "IP:::1"), ("192.168.1.20", "IP:192.168.1.20"), ("", nil), ("a b", nil),
+            ("a,DNS:b", nil), ("a/b", nil), ("-a", nil), ("a..b", nil), ("é", nil),
+            ("192.168.1.300", nil), ("1.2.3", nil), ("*.1", nil), ("[todo.local]", nil),
+            ("[127.0.0.1]", nil), ("0.0.0.0", nil), ("::", nil), ("*.local", nil), ("*.", nil),
+            ("todo.local:8080", nil), ("https://todo.local", nil), ("1.example", "DNS:1.example"),
+        ]
+    )
     func hostsAreConvertedToServerNames(host: String, name: String?) {
         #expect((try? LocalCertificate.subjectName(host)) == name)
     }

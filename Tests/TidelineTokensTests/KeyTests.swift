@@ -64,19 +64,23 @@ struct KeyTests {
         "e":"AQAB"}]}
         """
 
-    @Test(arguments: cases)
+    @Test("An unusable key is rejected with the reason", arguments: cases)
     func rejectedKeys(source: TokenKeySource, words: String) throws {
         let error = try #require(refusal(of: [source]))
         #expect(error.code == .unusableKey)
         #expect(error.message.contains(words), "\(error.message)")
     }
 
-    @Test(arguments: [TestKeys.ecEncrypted, TestKeys.ecPublic, "", RefusedKeys.p384])
+    @Test(
+        "A private key that is encrypted, public, empty or of another curve is rejected",
+        arguments: [TestKeys.ecEncrypted, TestKeys.ecPublic, "", RefusedKeys.p384]
+    )
     func rejectedPrivateKeys(pem: String) {
         #expect(throws: TokenError.self) { try TokenSigner(privateKey: Array(pem.utf8)) }
     }
 
-    @Test func secretsFromFiles() {
+    @Test("A secret from a file loses one final line break unless it is binary")
+    func secretsFromFiles() {
         let secret = TestKeys.secret
         for end in [[], [0x0A], [0x0D, 0x0A]] as [[UInt8]] {
             #expect(TokenKeySource.secretBytes(file: secret + end) == secret)
@@ -86,13 +90,13 @@ struct KeyTests {
         #expect(TokenKeySource.secretBytes(file: binary) == binary)
     }
 
-    @Test func sourcesAreNotPrinted() {
+    @Test("The description of a key source does not show the secret") func sourcesAreNotPrinted() {
         let source = TokenKeySource.secret(TestKeys.secret)
         #expect("\(source)" == "a secret")
         #expect(String(reflecting: [source]) == "[a secret]")
     }
 
-    @Test func settings() throws {
+    @Test("A verifier with unusable settings is rejected") func settings() throws {
         let source = Scheme.hs256.source
         for leeway in [.seconds(-1), .seconds(601)] as [Duration] {
             let error = #expect(throws: TokenError.self) {
@@ -111,7 +115,8 @@ struct KeyTests {
         #expect(refusal(of: many)?.code == .wrongSetting)
     }
 
-    @Test func allowedAlgorithms() throws {
+    @Test("A token with an algorithm that is not allowed is rejected")
+    func allowedAlgorithms() throws {
         let verifier = try TokenVerifier(
             keys: Scheme.allCases.map(\.source),
             algorithms: [.es256, .rs256]
@@ -124,7 +129,7 @@ struct KeyTests {
         }
     }
 
-    @Test func theKeyIDSelectsTheKey() throws {
+    @Test("The key ID of a token selects the key") func theKeyIDSelectsTheKey() throws {
         let other = Array("another secret of enough bytes...".utf8)
         let set = """
             {"keys":[

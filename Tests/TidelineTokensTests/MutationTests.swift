@@ -10,7 +10,7 @@ struct MutationTests {
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ \u{E9}\0".utf8
     )
 
-    @Test(arguments: Scheme.allCases)
+    @Test("A token with any random change is rejected", arguments: Scheme.allCases)
     func changedTokens(scheme: Scheme) throws {
         let sources = Scheme.allCases.map(\.source)
         let verifier = try TokenVerifier(keys: sources)

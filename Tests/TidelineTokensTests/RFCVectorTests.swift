@@ -53,7 +53,10 @@ struct RFCVectorTests {
         ),
     ]
 
-    @Test(arguments: vectors)
+    @Test(
+        "The signatures of RFC 7515 are verified, and changed ones are rejected",
+        arguments: vectors
+    )
     func signaturesOfRFC7515(keys: String, header: String, signature: String) throws {
         let verifier = try TokenVerifier(keys: [.jwks(keys)], issuer: "joe")
         let token = "\(header).\(Self.payload).\(signature)"
@@ -99,7 +102,10 @@ struct RFCVectorTests {
         + "wYkiJcZoP0KvqyuW58oo52gzj_9V3zSP_ZluIfrE1AHqEOF1Ko5k7mdbzpiI_kLZmIdzs7cwo6zNoGzhAlWwt_"
         + "Q5Pj6SDHsM4F9xczywEyhEtAU1AhUDG2jd2sCJm-OQasLU4-CFYSnkxpEUMTB2ig0YbGBIKHdO2IMAvbnQ"
 
-    @Test(arguments: [publicKeys(), publicKeys(extra: #""d": "X4cT", "p": "83i-", "#)])
+    @Test(
+        "The signing keys of RFC 7517 are used, and the encryption key is not",
+        arguments: [publicKeys(), publicKeys(extra: #""d": "X4cT", "p": "83i-", "#)]
+    )
     func keysOfRFC7517(keys: String) throws {
         let verifier = try TokenVerifier(keys: [.jwks(keys)])
         #expect(verifier.algorithms == [.rs256], "the EC key is for encryption")

@@ -117,18 +117,22 @@ struct RefusalTests {
         (#"{"sub":"anna","iss":"joe","aud":"todo","exp":-1}"#, .expired),
     ]
 
-    @Test(arguments: forms)
+    @Test("A malformed token is rejected with the code for its error", arguments: forms)
     func malformedToken(token: String, code: TokenError.Code) throws {
         #expect(refusal(of: token, by: try Self.verifier.get())?.code == code)
     }
 
-    @Test(arguments: payloads)
+    @Test(
+        "A token with an invalid payload is rejected with the code for its error",
+        arguments: payloads
+    )
     func invalidPayload(text: String, code: TokenError.Code) throws {
         let token = Forge.token(payload: text)
         #expect(refusal(of: token, by: try Self.verifier.get())?.code == code)
     }
 
-    @Test func payloadsThatAreNotUTF8() throws {
+    @Test("A token whose header or payload is not UTF-8 is rejected as malformed")
+    func payloadsThatAreNotUTF8() throws {
         let verifier = try Self.verifier.get()
         let bytes = Array(#"{"sub":""#.utf8) + [0xC3, 0x28] + Array(#""}"#.utf8)
         let header = Array(Forge.header.utf8)
@@ -138,18 +142,22 @@ struct RefusalTests {
         #expect(refusal(of: inHeader, by: verifier)?.code == .malformed)
     }
 
-    @Test(arguments: [
-        #"{"sub":"anna","iss":"joe","aud":"todo"}"#,
-        " {\r\n\"aud\" : [\"x\",\"todo\"] , \"iss\":\"joe\",\"sub\":\"anna\"}\n",
-        #"{"sub":"anna","iss":"\u006aoe","aud":["todo"],"exp":9999999999}"#,
-        #"{"sub":"anna","iss":"joe","aud":"todo","x":\#(nested(63)),"y":"\ud83c\udf3f"}"#,
-    ])
+    @Test(
+        "Unusual but valid payloads are accepted",
+        arguments: [
+            #"{"sub":"anna","iss":"joe","aud":"todo"}"#,
+            " {\r\n\"aud\" : [\"x\",\"todo\"] , \"iss\":\"joe\",\"sub\":\"anna\"}\n",
+            #"{"sub":"anna","iss":"\u006aoe","aud":["todo"],"exp":9999999999}"#,
+            #"{"sub":"anna","iss":"joe","aud":"todo","x":\#(nested(63)),"y":"\ud83c\udf3f"}"#,
+        ]
+    )
     func similarValidPayloadsAreAccepted(payload: String) throws {
         let claims = try Self.verifier.get().verify(Forge.token(payload: payload), now: .noon)
         #expect(claims.subject == "anna")
     }
 
-    @Test func lengthIsLimited() throws {
+    @Test("A token that exceeds the maximum length is rejected as too large")
+    func lengthIsLimited() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         func token(_ padding: Int) -> String {
             Forge.token(payload: Forge.payload + String(repeating: " ", count: padding))
@@ -163,7 +171,8 @@ struct RefusalTests {
     }
 
     /// Valid in WWW-Authenticate (RFC 6750 section 3), and without details of the token and the key.
-    @Test func messagesDiscloseNothingAboutTheToken() throws {
+    @Test("Error messages disclose nothing about the token")
+    func messagesDiscloseNothingAboutTheToken() throws {
         let verifier = try Self.verifier.get()
         let all = Self.forms.map(\.0) + Self.payloads.map { Forge.token(payload: $0.0) }
         var codes: Set<TokenError.Code> = []

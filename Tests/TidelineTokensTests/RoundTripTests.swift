@@ -18,7 +18,7 @@ struct RoundTripTests {
         ]
     )
 
-    @Test(arguments: Scheme.allCases)
+    @Test("A signed token is verified with the same claims", arguments: Scheme.allCases)
     func claimsRoundTrip(scheme: Scheme) throws {
         let signer = try scheme.signer()
         #expect(signer.algorithm == scheme.algorithm)
@@ -32,7 +32,8 @@ struct RoundTripTests {
         #expect(try verifier.verify(token, now: .noon) == Self.claims)
     }
 
-    @Test func fewAndManyClaimsRoundTrip() throws {
+    @Test("A token with few claims or several audiences is verified with the same claims")
+    func fewAndManyClaimsRoundTrip() throws {
         let signer = try Scheme.hs256.signer()
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let few = TokenClaims(subject: "a")
@@ -41,14 +42,17 @@ struct RoundTripTests {
         #expect(try verifier.verify(try signer.sign(many), now: .noon) == many)
     }
 
-    @Test(arguments: [
-        (TestKeys.rsaPrivate, TestKeys.rsaCertificate),
-        (TestKeys.rsaTraditional, TestKeys.rsaPublic),
-        (TestKeys.ecPrivate, TestKeys.ecCertificate),
-        (TestKeys.otherECPrivate, TestKeys.otherECPublic),
-        (TestKeys.ecPrivate, TestKeys.otherECPublic + "\n" + TestKeys.ecPublic),
-        (TestKeys.ecPrivate, "Comment\r\n" + TestKeys.rsaPublic + "\r\n\n" + TestKeys.ecPublic),
-    ])
+    @Test(
+        "Keys in several PEM formats sign and verify a token",
+        arguments: [
+            (TestKeys.rsaPrivate, TestKeys.rsaCertificate),
+            (TestKeys.rsaTraditional, TestKeys.rsaPublic),
+            (TestKeys.ecPrivate, TestKeys.ecCertificate),
+            (TestKeys.otherECPrivate, TestKeys.otherECPublic),
+            (TestKeys.ecPrivate, TestKeys.otherECPublic + "\n" + TestKeys.ecPublic),
+            (TestKeys.ecPrivate, "Comment\r\n" + TestKeys.rsaPublic + "\r\n\n" + TestKeys.ecPublic),
+        ]
+    )
     func keyFormats(privateKey: String, publicKeys: String) throws {
         let signer = try TokenSigner(privateKey: Array(privateKey.utf8))
         let verifier = try TokenVerifier(keys: [.pem(publicKeys)])
@@ -56,7 +60,7 @@ struct RoundTripTests {
         #expect(try verifier.verify(token, now: .noon).subject == "anna")
     }
 
-    @Test func timesAreTruncatedToSeconds() throws {
+    @Test("Times in a token are truncated to seconds") func timesAreTruncatedToSeconds() throws {
         let signer = try Scheme.hs256.signer()
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let claims = TokenClaims(
@@ -69,7 +73,7 @@ struct RoundTripTests {
         #expect(read.issuedAt == Timestamp(seconds: 1))
     }
 
-    @Test func invalidClaimsAreNotSigned() throws {
+    @Test("Invalid claims are not signed") func invalidClaimsAreNotSigned() throws {
         let signer = try Scheme.hs256.signer()
         func code(_ claims: TokenClaims) -> TokenError.Code? {
             do {
@@ -86,7 +90,7 @@ struct RoundTripTests {
     }
 
     /// One verifier, many threads: with the thread sanitizer this also checks its handles.
-    @Test(arguments: Scheme.allCases)
+    @Test("One verifier verifies tokens concurrently", arguments: Scheme.allCases)
     func verificationsRunConcurrently(scheme: Scheme) async throws {
         let token = try scheme.signer().sign(Self.claims)
         let verifier = try TokenVerifier(keys: [scheme.otherSource, scheme.source])

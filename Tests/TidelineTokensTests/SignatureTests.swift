@@ -7,14 +7,14 @@ import TidelineTokens
 struct SignatureTests {
     static let claims = TokenClaims(subject: "anna", issuer: "joe", audience: ["todo"])
 
-    @Test(arguments: Scheme.allCases)
+    @Test("A token that another key signed is rejected", arguments: Scheme.allCases)
     func anotherKey(scheme: Scheme) throws {
         let verifier = try TokenVerifier(keys: [scheme.otherSource])
         let token = try scheme.signer().sign(Self.claims)
         #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
     }
 
-    @Test(arguments: Scheme.allCases)
+    @Test("A truncated, extended or replaced signature is rejected", arguments: Scheme.allCases)
     func truncatedAndExtendedSignatures(scheme: Scheme) throws {
         let verifier = try TokenVerifier(keys: [scheme.source])
         let parts = Forge.parts(try scheme.signer().sign(Self.claims))
@@ -35,8 +35,8 @@ struct SignatureTests {
         #expect(code(signature.reversed()) == .wrongSignature)
     }
 
-    /// The halves of an ECDSA signature at the limits of their range, and the DER format.
-    @Test func limitsOfECDSA() throws {
+    @Test("ECDSA signatures at the limits of their range and in DER format are rejected")
+    func limitsOfECDSA() throws {
         let verifier = try TokenVerifier(keys: [Scheme.es256.source])
         let parts = Forge.parts(try Scheme.es256.signer().sign(Self.claims))
         let signature = Forge.bytes(base64: parts[2])
@@ -65,7 +65,8 @@ struct SignatureTests {
     }
 
     /// About every 128th half begins with a zero byte, which DER omits.
-    @Test func shortHalvesOfECDSA() throws {
+    @Test("ECDSA signatures always have 64 bytes and are verified")
+    func shortHalvesOfECDSA() throws {
         let verifier = try TokenVerifier(keys: [Scheme.es256.source])
         let signer = try Scheme.es256.signer()
         for number in 0..<600 {
@@ -76,9 +77,12 @@ struct SignatureTests {
     }
 
     /// A public key is public: used as an HMAC secret it would let any attacker sign.
-    @Test(arguments: [
-        TestKeys.rsaPublic, TestKeys.ecPublic, TestKeys.rsaCertificate, TestKeys.ecCertificate,
-    ])
+    @Test(
+        "A token signed with a public key as the HMAC secret is rejected",
+        arguments: [
+            TestKeys.rsaPublic, TestKeys.ecPublic, TestKeys.rsaCertificate, TestKeys.ecCertificate,
+        ]
+    )
     func publicKeyAsSecret(pem: String) throws {
         let lines = pem.split(separator: "\n").dropFirst().dropLast().joined()
         let secrets =
@@ -99,7 +103,11 @@ struct SignatureTests {
         }
     }
 
-    @Test(arguments: Scheme.allCases, Scheme.allCases)
+    @Test(
+        "A token with the header or signature of another algorithm is rejected",
+        arguments: Scheme.allCases,
+        Scheme.allCases
+    )
     func headerOfAnotherAlgorithm(scheme: Scheme, other: Scheme) throws {
         guard scheme != other else { return }
         let verifier = try TokenVerifier(keys: Scheme.allCases.map(\.source))
@@ -113,7 +121,7 @@ struct SignatureTests {
         }
     }
 
-    @Test(arguments: Scheme.allCases)
+    @Test("A token with a changed payload is rejected", arguments: Scheme.allCases)
     func changedPayload(scheme: Scheme) throws {
         let verifier = try TokenVerifier(keys: [scheme.source])
         let parts = Forge.parts(try scheme.signer().sign(Self.claims))
@@ -122,8 +130,7 @@ struct SignatureTests {
         #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
     }
 
-    /// A key in the header of the token is not trusted.
-    @Test func keysInTheHeader() throws {
+    @Test("A key in the header of a token is not trusted") func keysInTheHeader() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let secret = Array("a secret that only the forger knows".utf8)
         let header = """

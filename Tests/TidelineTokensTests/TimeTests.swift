@@ -32,7 +32,7 @@ struct TimeTests {
         ("iat", "1", 0, 9_000_000_000_000, nil),
     ]
 
-    @Test(arguments: cases)
+    @Test("The time claims of a token are checked with the exact leeway", arguments: cases)
     func limitsOfTheLeeway(
         claim: String,
         value: String,
@@ -45,7 +45,7 @@ struct TimeTests {
         #expect(refusal(of: token, by: verifier, at: Timestamp(microseconds: now))?.code == code)
     }
 
-    @Test func defaultLeewayIsAMinute() throws {
+    @Test("The default leeway is one minute") func defaultLeewayIsAMinute() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let token = Forge.token(payload: #"{"sub":"anna","exp":1000}"#)
         #expect(refusal(of: token, by: verifier, at: Timestamp(seconds: 1059)) == nil)

@@ -41,7 +41,8 @@ import TodoAppModel
         return try TodoList(client, link: link)
     }
 
-    @Test func twoDevicesOfflineAndBack() async throws {
+    @Test("Two devices edit offline, resolve a conflict and converge")
+    func twoDevicesOfflineAndBack() async throws {
         let server = try await server()
         let (phone, tablet) = (try await device(server), try await device(server))
         await phone.add("  Buy milk ")
@@ -85,7 +86,8 @@ import TodoAppModel
         await until { phone.items.items.isEmpty && phone.sync.pendingCount == 0 }
     }
 
-    @Test func theirsIsTaken() async throws {
+    @Test("Taking the other device's version resolves a conflict")
+    func theirsIsTaken() async throws {
         let server = try await server()
         let (phone, tablet) = (try await device(server), try await device(server))
         await phone.add("one")
@@ -101,7 +103,7 @@ import TodoAppModel
         await until { phone.items.items.map(\.text) == ["theirs"] && phone.conflicts.isEmpty }
     }
 
-    @Test func aPreviewShowsItsItems() async throws {
+    @Test("A preview shows its items without a server") func aPreviewShowsItsItems() async throws {
         let list = try await TodoList.preview([TodoItem(id: "a", text: "Buy milk")])
         await until { list.items.items.map(\.text) == ["Buy milk"] }
         await list.refresh()

@@ -12,7 +12,11 @@ extension ProcessTests {
             return (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
         }
 
-        @Test(.slow) func aServerIsLoaded() async throws {
+        @Test(
+            "The bench command measures reads and writes and deletes the rows that it inserted",
+            .slow
+        )
+        func aServerIsLoaded() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let kept = try await server.wire.send("POST", "/tables/Note", #"{"id":"kept"}"#)
@@ -53,8 +57,8 @@ extension ProcessTests {
             }
         }
 
-        /// A server that rejects every request is reported, and so is an unreachable one.
-        @Test func rejectionsAreReported() async throws {
+        @Test("The bench command reports rejections by the server and invalid arguments")
+        func rejectionsAreReported() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration.replacing(
                     "\"limits\": {",
@@ -88,8 +92,10 @@ extension ProcessTests {
             }
         }
 
-        /// The measurements until then are reported, and the inserted rows are deleted.
-        @Test(arguments: [SIGINT, SIGTERM])
+        @Test(
+            "A signal ends the benchmark, which reports its measurements and deletes its rows",
+            arguments: [SIGINT, SIGTERM]
+        )
         func aSignalEndsTheBenchmark(signal: Int32) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -117,7 +123,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func otherCommandsPrintJSON() async throws {
+        @Test("Token, audit, migrate, restored, certificate and copy print JSON")
+        func otherCommandsPrintJSON() async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let file = try workspace.file(

@@ -36,7 +36,8 @@ extension ProcessTests {
             return Wire(endpoint: server.url, transport: transport)
         }
 
-        @Test func aClientThatTrustsTheAuthorityIsServed() async throws {
+        @Test("Only a client that trusts the new authority can connect to the server")
+        func aClientThatTrustsTheAuthorityIsServed() async throws {
             try await withWorkspace { space in
                 let made = try await Self.certificate(space, "127.0.0.1,localhost")
                 #expect(made.code == 0 && made.error == "")
@@ -66,7 +67,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func aCommandLineClientIsServed() async throws {
+        @Test("The curl program is served over TLS with the created authority")
+        func aCommandLineClientIsServed() async throws {
             let curl = "/usr/bin/curl"
             guard FileManager.default.isExecutableFile(atPath: curl) else { return }
             try await withWorkspace { space in
@@ -92,8 +94,8 @@ extension ProcessTests {
             }
         }
 
-        /// SIGHUP reloads the files; an unusable file is reported, and nothing changes.
-        @Test func theCertificateIsReloaded() async throws {
+        @Test("SIGHUP reloads the certificate, and an unusable file changes nothing")
+        func theCertificateIsReloaded() async throws {
             try await withWorkspace { space in
                 _ = try await Self.certificate(space, "127.0.0.1")
                 let old = space.path("old.pem")
@@ -130,7 +132,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func theLogLevelIsReloaded() async throws {
+        @Test("SIGHUP applies a changed log level") func theLogLevelIsReloaded() async throws {
             try await withWorkspace { space in
                 _ = try await Self.certificate(space, "127.0.0.1")
                 let server = try await ServerProcess.start(
@@ -150,11 +152,14 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: [
-            (["certificate"], "--host is missing", 2),
-            (["certificate", "--host", "a b"], "a b", 2),
-            (["certificate", "--host", "a", "--directory", "/proc/none"], "/proc/none", 1),
-        ])
+        @Test(
+            "The certificate command reports invalid arguments",
+            arguments: [
+                (["certificate"], "--host is missing", 2),
+                (["certificate", "--host", "a b"], "a b", 2),
+                (["certificate", "--host", "a", "--directory", "/proc/none"], "/proc/none", 1),
+            ]
+        )
         func mistakesAreReported(words: [String], text: String, code: Int32) async throws {
             try await withWorkspace { space in
                 let ended = try await space.run(.tideline, words)
@@ -163,11 +168,14 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: [
-            (#"{"tls":{}}"#, "tls: both certificateFile and keyFile"),
-            (#"{"tls":{"certificateFile":"a","keyFile":"b"}}"#, "a': the file cannot be read"),
-            (#"{"tls":{"certificateFile":"a","key":"b"}}"#, "tls.key"),
-        ])
+        @Test(
+            "A server does not start with an unusable TLS configuration",
+            arguments: [
+                (#"{"tls":{}}"#, "tls: both certificateFile and keyFile"),
+                (#"{"tls":{"certificateFile":"a","keyFile":"b"}}"#, "a': the file cannot be read"),
+                (#"{"tls":{"certificateFile":"a","key":"b"}}"#, "tls.key"),
+            ]
+        )
         func anUnusableConfigurationIsRejected(text: String, fault: String) async throws {
             try await withWorkspace { space in
                 let file = try space.file("c.json", text)

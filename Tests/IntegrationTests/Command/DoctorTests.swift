@@ -27,7 +27,8 @@ extension ProcessTests {
             return (ended.code, states)
         }
 
-        @Test func aHealthyServer() async throws {
+        @Test("The doctor command passes a healthy server and reports one that is not running")
+        func aHealthyServer() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let (code, states) = try await Self.doctor(workspace, "\(server.url)")
@@ -39,7 +40,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func tokensAndCertificatesAreChecked() async throws {
+        @Test("The doctor command checks certificates and tokens")
+        func tokensAndCertificatesAreChecked() async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let folder = workspace.path("certificates")
@@ -162,8 +164,8 @@ extension ProcessTests {
             }
         }
 
-        /// A proxy that drops `If-Match` is detected with a row and without one.
-        @Test func aProxyThatDropsConditionsIsDetected() async throws {
+        @Test("A proxy that drops If-Match is detected, with a row and without one")
+        func aProxyThatDropsConditionsIsDetected() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 var manners = SlowProxy.Manners()
@@ -251,8 +253,8 @@ extension ProcessTests {
             }
         }
 
-        /// Columns that the server lacks, and indexes for a device's pulls and for slow ones.
-        @Test func missingColumnsAndIndexesAreReported() async throws {
+        @Test("The doctor command reports columns and indexes that the server lacks")
+        func missingColumnsAndIndexesAreReported() async throws {
             try await withWorkspace { workspace in
                 let less = ServerProcess.configuration
                     .replacing("\"due\": \"dateTime\"", with: "\"place\": \"string\"")
@@ -331,8 +333,8 @@ extension ProcessTests {
             }
         }
 
-        /// A caller that is not an operator gets a report of the columns, and a note that indexes were not checked.
-        @Test func aCallerThatIsNotAnOperatorIsToldAboutTheColumns() async throws {
+        @Test("Doctor reports missing columns but no indexes to a caller without operator rights")
+        func aCallerThatIsNotAnOperatorIsToldAboutTheColumns() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration
                     .replacing("\"complete\": \"boolean\"", with: "\"done\": \"boolean\"")
@@ -356,25 +358,28 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: [
-            (["doctor"], "--server"), (["doctor", "--server", "ftp://a"], "--server"),
-            (["doctor", "--server", "http://a", "--token", "/none"], "--token"),
-            (["doctor", "--server", "http://a", "--token", "/tmp"], "'/tmp' is a folder"),
-            (
-                ["doctor", "--server", "https://a", "--authority", "/none/a.pem"],
-                "--authority: '/none/a.pem': the file cannot be read. Give a file in PEM"
-            ),
-            (
-                ["doctor", "--server", "https://a", "--authority", "/etc/hostname"],
-                "--authority: '/etc/hostname': the file contains no certificate. Give a file in PEM"
-            ),
-            (
-                ["bench", "https://a", "--table", "T", "--authority", "/tmp"],
-                "--authority: '/tmp': the file cannot be read. Give a file in PEM"
-            ),
-            (["inspect"], "inspect needs FILE"), (["restore"], "restore needs FILE"),
-            (["purge-tombstones", "--days", "x"], "--days"),
-        ])
+        @Test(
+            "Commands report invalid arguments with exit code 2",
+            arguments: [
+                (["doctor"], "--server"), (["doctor", "--server", "ftp://a"], "--server"),
+                (["doctor", "--server", "http://a", "--token", "/none"], "--token"),
+                (["doctor", "--server", "http://a", "--token", "/tmp"], "'/tmp' is a folder"),
+                (
+                    ["doctor", "--server", "https://a", "--authority", "/none/a.pem"],
+                    "--authority: '/none/a.pem': the file cannot be read. Give a file in PEM"
+                ),
+                (
+                    ["doctor", "--server", "https://a", "--authority", "/etc/hostname"],
+                    "--authority: '/etc/hostname': the file contains no certificate. Give a file in PEM"
+                ),
+                (
+                    ["bench", "https://a", "--table", "T", "--authority", "/tmp"],
+                    "--authority: '/tmp': the file cannot be read. Give a file in PEM"
+                ),
+                (["inspect"], "inspect needs FILE"), (["restore"], "restore needs FILE"),
+                (["purge-tombstones", "--days", "x"], "--days"),
+            ]
+        )
         func mistakesAreReported(words: [String], text: String) async throws {
             try await withWorkspace { workspace in
                 let ended = try await workspace.run(.tideline, words)
@@ -383,8 +388,8 @@ extension ProcessTests {
             }
         }
 
-        /// All commands are listed, and each describes itself.
-        @Test func helpDescribesAllCommands() async throws {
+        @Test("Help lists all commands, and each command describes itself")
+        func helpDescribesAllCommands() async throws {
             try await withWorkspace { workspace in
                 let commands = [
                     "serve", "certificate", "token", "backup", "restore", "restored", "migrate",

@@ -23,8 +23,8 @@ extension ProcessTests {
             return (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
         }
 
-        /// The replaced database is kept, and the restored one gets its new epoch before it is renamed.
-        @Test func restorePutsABackupInPlace() async throws {
+        @Test("A restore preserves the replaced database and gives the restored one a new epoch")
+        func restorePutsABackupInPlace() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let note = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -65,7 +65,8 @@ extension ProcessTests {
         }
 
         /// A copy from a killed server, whose last writes are in the write-ahead log.
-        @Test func aFileWithoutItsLogIsReported() async throws {
+        @Test("A restore warns that the write-ahead log of the file is missing")
+        func aFileWithoutItsLogIsReported() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let note = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -79,7 +80,10 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: ["backup", "restore", "restored"])
+        @Test(
+            "An empty SQLite database is reported as one without tables of a server",
+            arguments: ["backup", "restore", "restored"]
+        )
         func anEmptyFileIsNotAServersDatabase(_ command: String) async throws {
             try await withWorkspace { workspace in
                 let blank = workspace.path("blank.db")
@@ -100,7 +104,10 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: ["missing.db", "text.db", "empty.db", "store.db", "server.db"])
+        @Test(
+            "A file that is not a backup leaves the database unchanged",
+            arguments: ["missing.db", "text.db", "empty.db", "store.db", "server.db"]
+        )
         func aFileThatIsNotABackupIsNotRestored(_ name: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -119,7 +126,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func deletedRowsArePurged() async throws {
+        @Test("Tombstones older than the given number of days are purged")
+        func deletedRowsArePurged() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 for table in ["Note", "TodoItem"] {
@@ -174,7 +182,8 @@ extension ProcessTests {
 
         // MARK: - Inspecting files
 
-        @Test func aServersDatabaseIsDescribed() async throws {
+        @Test("Inspect describes a server's database without showing its values")
+        func aServersDatabaseIsDescribed() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 for id in ["a", "b", "c"] {
@@ -214,7 +223,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func aDevicesStoreIsDescribed() async throws {
+        @Test("Inspect describes a device's store, and doctor compares it with the server")
+        func aDevicesStoreIsDescribed() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let todo = TodoProgram(workspace, "store.db", server.url)
@@ -255,9 +265,12 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: [
-            ("missing.db", "There is no file"), ("text.db", "not an SQLite database"),
-        ])
+        @Test(
+            "Inspect rejects missing files and files that are not SQLite databases",
+            arguments: [
+                ("missing.db", "There is no file"), ("text.db", "not an SQLite database"),
+            ]
+        )
         func otherFilesAreNotDescribed(_ name: String, _ text: String) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("text.db", String(repeating: "no database ", count: 100))

@@ -22,7 +22,10 @@ extension ProcessTests {
             return (try await child.wait(), child.error)
         }
 
-        @Test(arguments: [">/dev/full", ">&-"])
+        @Test(
+            "Output that cannot be written is reported, and the command fails",
+            arguments: [">/dev/full", ">&-"]
+        )
         func outputThatCannotBePrintedIsReported(redirection: String) async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
@@ -42,8 +45,8 @@ extension ProcessTests {
             }
         }
 
-        /// A file that a command opens does not become its output.
-        @Test func aFileGetsNoDescriptorOfAStream() async throws {
+        @Test("A file opened by a command does not become its output")
+        func aFileGetsNoDescriptorOfAStream() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 let made = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -62,8 +65,8 @@ extension ProcessTests {
             }
         }
 
-        /// A server that is started without an output serves, and reports the lost output on the other stream.
-        @Test func aServerServesWithoutAnOutput() async throws {
+        @Test("A server without standard output starts and reports the lost output")
+        func aServerServesWithoutAnOutput() async throws {
             try await withWorkspace { space in
                 let words = [
                     "serve", "--listen", "127.0.0.1:0", "--database",

@@ -25,7 +25,10 @@ extension ProcessTests {
             return child.output
         }
 
-        @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: script)))
+        @Test(
+            "A terminal shows the progress of a long command and erases it before the result",
+            .enabled(if: FileManager.default.isExecutableFile(atPath: script))
+        )
         func theProgressOfLongWorkIsShown() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)

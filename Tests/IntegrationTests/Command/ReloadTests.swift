@@ -42,8 +42,8 @@ extension ProcessTests {
             return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
         }
 
-        /// Changed names in the configuration are applied, and the dashboard shows the ones in force.
-        @Test func changedNamesAreReloaded() async throws {
+        @Test("SIGHUP applies changed settings, and the dashboard shows the ones in effect")
+        func changedNamesAreReloaded() async throws {
             try await withWorkspace { space in
                 _ = try space.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 _ = try space.file("one.key", String(repeating: "1", count: 32) + "\n")
@@ -114,8 +114,8 @@ extension ProcessTests {
             }
         }
 
-        /// A backup is reported to monitoring from the moment it is made.
-        @Test func theLastBackupIsReported() async throws {
+        @Test("The metrics contain the time of the last successful backup")
+        func theLastBackupIsReported() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 func told() async throws -> Int? {
@@ -151,8 +151,8 @@ extension ProcessTests {
             }
         }
 
-        /// The name of the marker file may be the name that the operator gives the backup.
-        @Test func aBackupWithTheNameOfItsMarkerIsKept() async throws {
+        @Test("A backup with the name of its marker file is not overwritten by the marker")
+        func aBackupWithTheNameOfItsMarkerIsKept() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 _ = try await server.stop()
@@ -170,8 +170,8 @@ extension ProcessTests {
             }
         }
 
-        /// A real client sends its version with the name of its store, and the dashboard shows it.
-        @Test func theDashboardShowsTheVersionOfADevice() async throws {
+        @Test("The dashboard shows the client version of a device")
+        func theDashboardShowsTheVersionOfADevice() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 let todo = TodoProgram(space, "store.db", server.url)

@@ -92,7 +92,8 @@ import TidelineServer
         }
     }
 
-    @Test func changesAreReported() async throws {
+    @Test("A listener is notified of inserts and deletes in each of its tables")
+    func changesAreReported() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let listener = try await Self.listen(server.port, "/%24events?tables=A,b&tables=third")
             #expect(listener.reader.status == 200)
@@ -111,7 +112,8 @@ import TidelineServer
     }
 
     /// The system buffers little for a listener, so most changes wait as a bit for their table.
-    @Test func aListenerThatDoesNotReadGetsOneEventForManyChanges() async throws {
+    @Test("A listener that does not read gets few events for many changes")
+    func aListenerThatDoesNotReadGetsOneEventForManyChanges() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let port = server.port
             let listener = try await blocking {
@@ -126,7 +128,8 @@ import TidelineServer
         }
     }
 
-    @Test func otherTablesAreNotReported() async throws {
+    @Test("A listener is not notified of changes in other tables")
+    func otherTablesAreNotReported() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let listener = try await Self.listen(server.port, "/$events?tables=b")
             try await server.write("a")
@@ -136,7 +139,8 @@ import TidelineServer
         }
     }
 
-    @Test func aReconnectedListenerGetsWhatItMissed() async throws {
+    @Test("A reconnected listener is notified of the tables that changed meanwhile")
+    func aReconnectedListenerGetsWhatItMissed() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             var listener = try await Self.listen(server.port)
             try await server.write("a")
@@ -166,8 +170,8 @@ import TidelineServer
         }
     }
 
-    /// An id is valid after a restart, and shows which tables changed in between.
-    @Test func idsAreValidAcrossRestarts() async throws {
+    @Test("An event ID is valid after a restart and shows which tables changed")
+    func idsAreValidAcrossRestarts() async throws {
         try await withWorkspace { workspace in
             var configuration = try Self.configuration()
             configuration.database = .sqlite(path: workspace.path("a.db"))
@@ -191,11 +195,14 @@ import TidelineServer
         }
     }
 
-    @Test(arguments: [
-        ("/$events?tables=a,none", 404), ("/$events", 400), ("/$events?tables=", 400),
-        ("/$events?tables=a,,b", 200), ("/$events?tables=closed", 403),
-        ("/$events/x?tables=a", 404),
-    ])
+    @Test(
+        "Invalid requests for events are rejected",
+        arguments: [
+            ("/$events?tables=a,none", 404), ("/$events", 400), ("/$events?tables=", 400),
+            ("/$events?tables=a,,b", 200), ("/$events?tables=closed", 403),
+            ("/$events/x?tables=a", 404),
+        ]
+    )
     func invalidRequestsAreRejected(_ target: String, _ status: Int) async throws {
         var configuration = try Self.configuration()
         var closed = TableDefinition("closed", columns: [])
@@ -207,7 +214,8 @@ import TidelineServer
         }
     }
 
-    @Test func otherMethodsAreNotAllowed() async throws {
+    @Test("Only GET and HEAD are allowed for events")
+    func otherMethodsAreNotAllowed() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let target = "/$events?tables=a"
             let post = try await server.wire.send("POST", target, "{}")
@@ -219,7 +227,7 @@ import TidelineServer
         }
     }
 
-    @Test func version10() async throws {
+    @Test("An HTTP/1.0 client receives events") func version10() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let port = server.port
             let listener = try await blocking {
@@ -230,7 +238,7 @@ import TidelineServer
         }
     }
 
-    @Test func heartbeats() async throws {
+    @Test("A listener receives heartbeats between changes") func heartbeats() async throws {
         var configuration = try Self.configuration()
         configuration.http.eventsHeartbeat = .milliseconds(300)
         try await Self.withServer(configuration) { server in
@@ -246,8 +254,8 @@ import TidelineServer
         }
     }
 
-    /// A half-closed listener still listens; one that disconnects is no longer counted.
-    @Test func disconnectedListenersAreDetected() async throws {
+    @Test("A half-closed listener still receives events, and a disconnected one is not counted")
+    func disconnectedListenersAreDetected() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             func open() async throws -> Int? {
                 let text = String(
@@ -269,7 +277,8 @@ import TidelineServer
         }
     }
 
-    @Test func listenersHaveASeparateLimit() async throws {
+    @Test("Listeners have a separate limit and do not count as connections")
+    func listenersHaveASeparateLimit() async throws {
         var configuration = try Self.configuration()
         configuration.http.listenersMax = 2
         configuration.http.connectionsMax = 2
@@ -286,7 +295,8 @@ import TidelineServer
         }
     }
 
-    @Test func aCallerHasAShareOfTheListeners() async throws {
+    @Test("A caller cannot exceed its maximum number of listeners")
+    func aCallerHasAShareOfTheListeners() async throws {
         var configuration = try Self.configuration()
         configuration.http.callerListenersMax = 2
         try await Self.withServer(configuration) { server in
@@ -304,7 +314,8 @@ import TidelineServer
         }
     }
 
-    @Test func drainEndsStreamsThatCanBeResumed() async throws {
+    @Test("A server that stops ends event streams with a retry time")
+    func drainEndsStreamsThatCanBeResumed() async throws {
         let server = TidelineServer(configuration: try Self.configuration())
         let port = try #require(try await server.start().port)
         let listener = try await Self.listen(port)
@@ -315,8 +326,8 @@ import TidelineServer
         #expect(try await listener.block() == nil)
     }
 
-    /// The token determines who listens and for how long.
-    @Test func streamsNeedATokenAndEndWithIt() async throws {
+    @Test("An event stream requires a token and ends when the token expires")
+    func streamsNeedATokenAndEndWithIt() async throws {
         try await withWorkspace { workspace in
             _ = try workspace.file("jwt.key", Self.secret)
             let text = #"""
@@ -357,7 +368,8 @@ import TidelineServer
         }
     }
 
-    @Test func pagesOfOtherOriginsMayListen() async throws {
+    @Test("A page of an allowed origin may listen for events")
+    func pagesOfOtherOriginsMayListen() async throws {
         var configuration = try Self.configuration()
         configuration.cors.origins = ["https://app.example"]
         try await Self.withServer(configuration) { server in
@@ -371,8 +383,8 @@ import TidelineServer
         }
     }
 
-    /// Many commits, many listeners: each is notified of each table, and of its last change.
-    @Test func manyListenersGetEveryLastChange() async throws {
+    @Test("Each of 200 listeners is notified of each changed table")
+    func manyListenersGetEveryLastChange() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             var listeners: [Listener] = []
             for _ in 0..<200 { listeners.append(try await Self.listen(server.port)) }

@@ -15,7 +15,8 @@ import TidelineTestSupport
 extension ProcessTests {
     @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct OverlapProcessTests {
-        @Test func noReaderMissesARow() async throws {
+        @Test("No reader misses a row that the servers and external writers commit")
+        func noReaderMissesARow() async throws {
             let outcome = try await Overlap(seed: 1, isNaive: false).run()
             #expect(outcome.rows > 30)
             #expect(outcome.missed == [:])
@@ -25,8 +26,8 @@ extension ProcessTests {
             #expect(outcome.deletes + outcome.updates + outcome.inserts == 2 * Overlap.writes)
         }
 
-        /// The same if external rows get the time of their statement.
-        @Test func statementTimestampsLoseRows() async throws {
+        @Test("Readers miss rows if external writers use the time of their statement")
+        func statementTimestampsLoseRows() async throws {
             for seed in UInt64(0)..<8 {
                 let outcome = try await Overlap(seed: seed, isNaive: true).run()
                 if !outcome.missed.isEmpty { return }

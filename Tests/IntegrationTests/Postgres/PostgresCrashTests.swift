@@ -31,7 +31,8 @@ extension ProcessTests {
             func end() { state.withLock { $0.isOver = true } }
         }
 
-        @Test func nothingAcknowledgedIsLostWhenPostgresCrashes() async throws {
+        @Test("No acknowledged write is lost or duplicated when PostgreSQL crashes")
+        func nothingAcknowledgedIsLostWhenPostgresCrashes() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster(keepsCommits: true)
                 let url = try cluster.database()
@@ -130,7 +131,8 @@ extension ProcessTests {
 
         // MARK: - A server that stops responding
 
-        @Test func aServerThatStopsRespondingWithinAWriteDelaysOtherWritesBriefly() async throws {
+        @Test("A server that stops within a write delays the writes of another server only briefly")
+        func aServerThatStopsRespondingWithinAWriteDelaysOtherWritesBriefly() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()

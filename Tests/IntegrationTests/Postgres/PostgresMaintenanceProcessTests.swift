@@ -11,7 +11,8 @@ import TidelineTestSupport
 extension ProcessTests {
     @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct PostgresMaintenanceProcessTests {
-        @Test func commandsAcceptPostgres() async throws {
+        @Test("The restored, backup and migrate commands support a PostgreSQL database")
+        func commandsAcceptPostgres() async throws {
             try await withWorkspace { workspace in
                 let url = try PostgresCluster.shared().database()
                 let server = try await ServerProcess.start(in: workspace, database: url)
@@ -47,7 +48,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func aDeviceDoesNotNoticeThatItsServerMoved() async throws {
+        @Test("A device continues its sync after the server moved from SQLite to PostgreSQL")
+        func aDeviceDoesNotNoticeThatItsServerMoved() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let probe = Probe(workspace, server.url)

@@ -41,7 +41,8 @@ extension ProcessTests {
             #expect(try await device.context.pendingOperationCount == 16)
         }
 
-        @Test func devicesContinueAfterARestoreOfAnOlderCopy() async throws {
+        @Test("A device continues after an older copy of the PostgreSQL database was restored")
+        func devicesContinueAfterARestoreOfAnOlderCopy() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()

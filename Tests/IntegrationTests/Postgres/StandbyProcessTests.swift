@@ -11,7 +11,8 @@ import TidelineTestSupport
 extension ProcessTests {
     @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct StandbyProcessTests {
-        @Test func aStandbyIsNotServed() async throws {
+        @Test("A server starts only with a PostgreSQL host that accepts writes")
+        func aStandbyIsNotServed() async throws {
             let primary = try PostgresCluster()
             let name = PostgresCluster.name(in: try primary.database())
             let standby = try PostgresCluster(standbyOf: primary)
@@ -58,8 +59,8 @@ extension ProcessTests {
             }
         }
 
-        /// The standby shows no new writes for a while, without an effect on callers.
-        @Test func pagesComeFromAStandby() async throws {
+        @Test("A caller reads the latest writes although the standby that serves pages lags behind")
+        func pagesComeFromAStandby() async throws {
             let primary = try PostgresCluster()
             let url = try primary.database()
             let standby = try PostgresCluster(standbyOf: primary)

@@ -13,7 +13,11 @@ extension ProcessTests {
         private static let killsWanted = 15
 
         /// Each kill is at another server, if there are two.
-        @Test(arguments: databases, RandomSeeds.all)
+        @Test(
+            "A push whose process is killed repeatedly sends each operation exactly once",
+            arguments: databases,
+            RandomSeeds.all
+        )
         func pushSurvivesKills(database: String, seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
@@ -48,7 +52,11 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: databases, RandomSeeds.all)
+        @Test(
+            "A pull whose process is killed repeatedly ends with the server's rows",
+            arguments: databases,
+            RandomSeeds.all
+        )
         func pullSurvivesKills(database: String, seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
@@ -109,7 +117,11 @@ extension ProcessTests {
         static let databases = ["server.db"] + (PostgresCluster.reasonToSkip == nil ? ["two"] : [])
 
         /// Each kill comes when a random number of bytes has passed between the device and the server.
-        @Test(arguments: databases, RandomSeeds.all)
+        @Test(
+            "A device syncs completely although the server is killed in each round",
+            arguments: databases,
+            RandomSeeds.all
+        )
         func serverKillsUnderPushAndPull(database: String, seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in

@@ -9,7 +9,11 @@ import TidelineTestSupport
 extension ProcessTests {
     @Suite(.slow) struct CrashAtomicityTests {
         /// Each kill comes when the process has written a random number of bytes, or does not write so much.
-        @Test(arguments: RandomSeeds.all) func rowAndOperationAreAtomic(seed: UInt64) async throws {
+        @Test(
+            "A killed process leaves each row consistent with its queued operation",
+            arguments: RandomSeeds.all
+        )
+        func rowAndOperationAreAtomic(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -36,8 +40,10 @@ extension ProcessTests {
             }
         }
 
-        /// Kills the process while it creates the file.
-        @Test(arguments: RandomSeeds.all)
+        @Test(
+            "A store can be opened after its process was killed while creating it",
+            arguments: RandomSeeds.all
+        )
         func storeCanBeOpenedAfterAnyKill(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in

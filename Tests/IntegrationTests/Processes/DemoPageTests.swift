@@ -59,7 +59,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func twoPhonesResolveAConflict() async throws {
+        @Test("Two phones of the demo page resolve a conflict")
+        func twoPhonesResolveAConflict() async throws {
             try await withPage { page, _ in
                 #expect(try await page.act(0, "add", ["text": "Milk"]) == 200)
                 let id = try #require(try await page.shows("Milk", 1)["id"] as? String)
@@ -93,7 +94,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func unknownActionsAreRejected() async throws {
+        @Test("The demo page rejects unknown actions and requests from forms of other sites")
+        func unknownActionsAreRejected() async throws {
             try await withPage { page, process in
                 #expect(try await page.act(2, "add", ["text": "x"]) == 404)
                 #expect(try await page.act(0, "delete", ["id": "nobody"]) == 404)
@@ -117,8 +119,7 @@ extension ProcessTests {
             }
         }
 
-        /// The files that it wrote are removed with it.
-        @Test func noFilesAreKept() async throws {
+        @Test("The demo page removes its files when it exits") func noFilesAreKept() async throws {
             try await withWorkspace { workspace in
                 let place = workspace.path("temporary")
                 try FileManager.default.createDirectory(
@@ -136,7 +137,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func invalidArgumentsAreRejected() async throws {
+        @Test("The demo page rejects invalid arguments")
+        func invalidArgumentsAreRejected() async throws {
             try await withWorkspace { workspace in
                 for words in [["--port"], ["--port", "70000"], ["--prot", "1"], ["x"]] {
                     let finished = try await workspace.run(.demoPage, words)

@@ -31,7 +31,8 @@ extension ProcessTests {
             return found == [200]
         }
 
-        @Test func hostileRequestsAreRejected() async throws {
+        @Test("Hostile requests are rejected quickly, and the server continues to serve")
+        func hostileRequestsAreRejected() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port
@@ -50,8 +51,8 @@ extension ProcessTests {
             }
         }
 
-        /// Heads and bodies that never end do not keep other callers from being served.
-        @Test func slowCallersDelayNoOtherCaller() async throws {
+        @Test("Callers that never finish a request do not delay other callers")
+        func slowCallersDelayNoOtherCaller() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port

@@ -24,9 +24,10 @@ extension ProcessTests {
             return try #require(Int(line.dropFirst(name.count + 1)))
         }
 
-        /// Callers that do not read are disconnected, callers that disconnect are detected, both are counted, and the
-        /// memory of their responses is returned to the system.
-        @Test func callersThatDoNotReadCostNothingAfterwards() async throws {
+        @Test(
+            "Callers that do not read or that disconnect are counted, and their memory is freed"
+        )
+        func callersThatDoNotReadCostNothingAfterwards() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let wire = server.wire

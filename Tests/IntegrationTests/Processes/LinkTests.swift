@@ -31,7 +31,8 @@ extension ProcessTests {
             "$top=60&$skip=5", "$select=id,text&$orderby=updatedAt", "$orderby=id&a=b%26c",
         ]
 
-        @Test func classicLinks() async throws {
+        @Test("A classic client that follows Link headers reads each row once")
+        func classicLinks() async throws {
             try await withRows { wire, server in
                 for query in Self.queries { try await followClassic(query, wire, server.port) }
             }
@@ -56,7 +57,8 @@ extension ProcessTests {
             #expect(requests > 1)
         }
 
-        @Test func nextLinks() async throws {
+        @Test("A client that follows next links reads each row once")
+        func nextLinks() async throws {
             try await withRows { wire, _ in
                 for query in Self.queries {
                     try await follow(query, wire, asPath: false)
@@ -98,8 +100,8 @@ extension ProcessTests {
             #expect(ids.count == window)
         }
 
-        /// Behind a proxy the links lead to the proxy.
-        @Test func linksUseThePublicURL() async throws {
+        @Test("Links begin with the configured public URL")
+        func linksUseThePublicURL() async throws {
             let configuration = ServerProcess.configuration.replacing(
                 "\"tables\": {\n",
                 with: "\"publicURL\": \"https://todo.example/api/\", \"tables\": {\n",

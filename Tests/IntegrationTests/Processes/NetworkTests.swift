@@ -25,7 +25,8 @@ extension ProcessTests {
             try await Device(url, CurlTransport(), try SQLiteStore(path: ":memory:"))
         }
 
-        @Test(arguments: RandomSeeds.all) func slowNetwork(seed: UInt64) async throws {
+        @Test("Two devices converge over a slow network", arguments: RandomSeeds.all)
+        func slowNetwork(seed: UInt64) async throws {
             let manners = SlowProxy.Manners(seed: seed, delay: 0...3, piece: 1...200)
             try await withProxy(manners) { proxy, _, _ in
                 let (one, two) = (try await device(proxy.url), try await device(proxy.url))
@@ -42,7 +43,11 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: RandomSeeds.all) func cuttingNetwork(seed: UInt64) async throws {
+        @Test(
+            "Operations are executed exactly once over a network that cuts connections",
+            arguments: RandomSeeds.all
+        )
+        func cuttingNetwork(seed: UInt64) async throws {
             let manners = SlowProxy.Manners(seed: seed, piece: 1...400, cut: 1...4000)
             try await withProxy(manners) { proxy, _, workspace in
                 let (one, two) = (try await device(proxy.url), try await device(proxy.url))
@@ -86,8 +91,11 @@ extension ProcessTests {
             throw TestFailure("no sync came through")
         }
 
-        /// The program reports the network failure, and exits with 1; in the end it succeeds.
-        @Test(arguments: RandomSeeds.all) func todoOverACuttingNetwork(seed: UInt64) async throws {
+        @Test(
+            "The todo program reports network failures until a sync succeeds",
+            arguments: RandomSeeds.all
+        )
+        func todoOverACuttingNetwork(seed: UInt64) async throws {
             let manners = SlowProxy.Manners(seed: seed, delay: 0...1, piece: 1...400, cut: 1...3000)
             try await withProxy(manners) { proxy, server, workspace in
                 let store = workspace.path("todo.sqlite")
@@ -116,8 +124,8 @@ extension ProcessTests {
             }
         }
 
-        /// A call to a server that accepts connections but does not respond ends at its deadline.
-        @Test func silentServer() async throws {
+        @Test("A push to a server that does not respond ends at its deadline")
+        func silentServer() async throws {
             let (listener, port) = try Loopback.listen()
             defer { close(listener) }
             var limits = SyncLimits()

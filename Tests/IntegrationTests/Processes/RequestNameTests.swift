@@ -7,7 +7,8 @@ import TidelineCore
 
 extension ProcessTests {
     struct RequestNameTests {
-        @Test func rejectionsAreLoggedWithTheirIDs() async throws {
+        @Test("Requests and rejections are logged with their request IDs")
+        func rejectionsAreLoggedWithTheirIDs() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port

@@ -33,7 +33,8 @@ extension ProcessTests {
             return try await workspace.run(.tideline, words + options)
         }
 
-        @Test func backupAndRestore() async throws {
+        @Test("A backup made during writes is restored under a new epoch")
+        func backupAndRestore() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let note = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -125,7 +126,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func theLogOfTheLostDatabaseIsDetected() async throws {
+        @Test("The restored command rejects a copied file next to the log of the lost database")
+        func theLogOfTheLostDatabaseIsDetected() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -144,7 +146,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func migration() async throws {
+        @Test("A changed column type prevents a start until the migration is applied")
+        func migration() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a","rank":1}"#)

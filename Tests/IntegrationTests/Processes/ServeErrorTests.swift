@@ -84,7 +84,7 @@ extension ProcessTests {
             ),
         ]
 
-        @Test(arguments: cases)
+        @Test("A server that cannot start reports the reason and an exit code", arguments: cases)
         func reportsTheMistake(_ example: Case) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file(
@@ -111,7 +111,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func portInUse() async throws {
+        @Test("A server reports that its port is in use, and the other server continues to serve")
+        func portInUse() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let database = "sqlite:" + workspace.path("other.db")
@@ -129,8 +130,8 @@ extension ProcessTests {
             }
         }
 
-        /// If a start would lose data in its tables, the server does not start, and the tables are unchanged.
-        @Test func databaseOfAnotherConfiguration() async throws {
+        @Test("A server that would lose data does not start and leaves its tables unchanged")
+        func databaseOfAnotherConfiguration() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a","rank":1}"#)
@@ -155,7 +156,7 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: ["--help", "-h", "help"])
+        @Test("Help lists the commands and their options", arguments: ["--help", "-h", "help"])
         func help(words: String) async throws {
             try await withWorkspace { workspace in
                 let words = words.split(separator: " ").map(String.init)
@@ -171,7 +172,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func version() async throws {
+        @Test("The version option prints the version of the program") func version() async throws {
             try await withWorkspace { workspace in
                 let finished = try await workspace.run(.tideline, ["--version"])
                 #expect(finished.code == 0)
@@ -179,9 +180,8 @@ extension ProcessTests {
             }
         }
 
-        /// Without a configuration the server has the table of the quickstart, and creates unknown ones with the
-        /// dynamic schema.
-        @Test func serveWithoutConfiguration() async throws {
+        @Test("A server without a configuration has the TodoItem table and a dynamic schema")
+        func serveWithoutConfiguration() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     ["--database", "sqlite:" + workspace.path("a.db"), "--dynamic-schema"],

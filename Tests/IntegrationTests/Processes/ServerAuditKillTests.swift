@@ -36,7 +36,8 @@ extension ProcessTests {
             }
             """
 
-        @Test func aKillSeparatesNoChangeFromItsEntry() async throws {
+        @Test("Each change has its audit entry after a server on SQLite is killed")
+        func aKillSeparatesNoChangeFromItsEntry() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -50,8 +51,10 @@ extension ProcessTests {
             }
         }
 
-        /// The same on PostgreSQL, which rolls back the transactions under way.
-        @Test(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+        @Test(
+            "Each change has its audit entry after a server on PostgreSQL is killed",
+            .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+        )
         func aKillSeparatesNoChangeFromItsEntryOnPostgres() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()

@@ -47,7 +47,8 @@ extension ProcessTests {
         }
 
         /// The kills are right after the responses to a batch, while others are between two commits.
-        @Test func aRepeatedBatchIsExecutedOnce() async throws {
+        @Test("A batch repeated after the server was killed is executed once on SQLite")
+        func aRepeatedBatchIsExecutedOnce() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let file = try DatabaseFile(workspace.path("server.db"))
@@ -58,8 +59,10 @@ extension ProcessTests {
             }
         }
 
-        /// The same on PostgreSQL, which rolls back the transactions under way.
-        @Test(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+        @Test(
+            "A batch repeated after the server was killed is executed once on PostgreSQL",
+            .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+        )
         func aRepeatedBatchIsExecutedOnceOnPostgres() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()

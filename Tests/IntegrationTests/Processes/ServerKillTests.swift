@@ -13,7 +13,10 @@ extension ProcessTests {
         private static let rounds = 4
         private static let writers = 16
 
-        @Test(arguments: RandomSeeds.all)
+        @Test(
+            "Acknowledged writes are stored after the server is killed repeatedly",
+            arguments: RandomSeeds.all
+        )
         func acknowledgedWritesSurvive(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in

@@ -17,7 +17,10 @@ extension ProcessTests {
             let answers = Mutex<[String: [UInt8]?]>([:])
         }
 
-        @Test(arguments: RandomSeeds.all)
+        @Test(
+            "A kill leaves a write and its ledger entry both stored or both missing",
+            arguments: RandomSeeds.all
+        )
         func aWriteIsStoredWithItsLedgerEntryOrNotAtAll(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             let enough = Int.random(in: 50...400, using: &random)

@@ -30,7 +30,10 @@ extension ProcessTests {
             return connection
         }
 
-        @Test(arguments: [SIGTERM, SIGINT])
+        @Test(
+            "A server that stops waits for the rest of a slow upload",
+            arguments: [SIGTERM, SIGINT]
+        )
         func slowUploadIsFinished(signal: Int32) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -52,8 +55,8 @@ extension ProcessTests {
             }
         }
 
-        /// Load balancers learn about the stop while requests are still answered.
-        @Test func readinessEndsBeforeTheServer() async throws {
+        @Test("A stopping server reports that it is not ready while it still serves requests")
+        func readinessEndsBeforeTheServer() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration.replacing(
                     "\"pageBytes\": 33554432",
@@ -81,7 +84,8 @@ extension ProcessTests {
             try blockingUntil(within: .seconds(10)) { !Loopback.accepts(port: port) }
         }
 
-        @Test func largeResponseIsFinished() async throws {
+        @Test("A server that stops sends the rest of a large response")
+        func largeResponseIsFinished() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let text = String(repeating: "y", count: 900_000)
@@ -106,8 +110,8 @@ extension ProcessTests {
             }
         }
 
-        /// The server does not wait for connections without a request.
-        @Test func idleConnectionsAreClosed() async throws {
+        @Test("A server that stops does not wait for connections without a request")
+        func idleConnectionsAreClosed() async throws {
             // Far longer than the test waits for the end of the server.
             let configuration = ServerProcess.configuration.replacing(
                 "\"limits\": {",
@@ -134,8 +138,8 @@ extension ProcessTests {
             return connection
         }
 
-        /// The server waits for a request that never ends, but only until its limit.
-        @Test func drainHasALimit() async throws {
+        @Test("A server that stops waits for an unfinished request only until the drain limit")
+        func drainHasALimit() async throws {
             let configuration = ServerProcess.configuration.replacing(
                 "\"limits\": {",
                 with: "\"limits\": { \"drainTime\": 1,"
@@ -157,8 +161,8 @@ extension ProcessTests {
             }
         }
 
-        /// The reader of the log exits: the server continues, and ends normally.
-        @Test func aLostLogDoesNotStopTheServer() async throws {
+        @Test("A server continues to serve after the reader of its log exits")
+        func aLostLogDoesNotStopTheServer() async throws {
             try await withWorkspace { workspace in
                 let pipe = workspace.path("log")
                 #expect(mkfifo(pipe, 0o600) == 0)
@@ -180,8 +184,8 @@ extension ProcessTests {
             }
         }
 
-        /// After a second signal the server waits for no request.
-        @Test func secondSignalEndsAtOnce() async throws {
+        @Test("A second signal ends the server without waiting for requests")
+        func secondSignalEndsAtOnce() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let (port, process) = (server.port, server.process)

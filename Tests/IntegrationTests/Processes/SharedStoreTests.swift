@@ -20,7 +20,8 @@ import Tideline
         return client
     }
 
-    @Test func changesOfAnotherProcessAreSeen() async throws {
+    @Test("An observation emits the changes that another process makes in the same store")
+    func changesOfAnotherProcessAreSeen() async throws {
         try await withWorkspace { workspace in
             let server = try #require(URL(string: "http://127.0.0.1:9"))
             let probe = Probe(workspace, server)
@@ -40,8 +41,8 @@ import Tideline
         }
     }
 
-    /// A process whose turn it is makes the other processes wait; a killed one does not.
-    @Test func oneProcessSyncsAndAKilledOneStopsNoOther() async throws {
+    @Test("Pushes wait for the process that syncs the store and continue after it is killed")
+    func oneProcessSyncsAndAKilledOneStopsNoOther() async throws {
         try await withWorkspace { workspace in
             let server = try await ServerProcess.start(in: workspace)
             let probe = Probe(workspace, server.url)

@@ -6,7 +6,8 @@ import Tideline
 import TidelineTestSupport
 
 @Suite(.slow) struct StuckLogTests {
-    @Test func requestsAreServed() async throws {
+    @Test("A server whose log is not read continues to serve requests")
+    func requestsAreServed() async throws {
         try await withWorkspace { workspace in
             let pipe = workspace.path("log")
             #expect(mkfifo(pipe, 0o600) == 0)

@@ -5,7 +5,8 @@ import Testing
 
 extension ProcessTests {
     struct SupervisorTests {
-        @Test func theSupervisorIsNotified() async throws {
+        @Test("The supervisor is notified of the start, each watchdog beat, a reload and the stop")
+        func theSupervisorIsNotified() async throws {
             try await withWorkspace { workspace in
                 let path = workspace.path("notify")
                 let inbox = try Inbox(path)
@@ -31,8 +32,8 @@ extension ProcessTests {
             }
         }
 
-        /// A watchdog that is set for another process is ignored, and a missing socket is not an error.
-        @Test func noSupervisorHasToListen() async throws {
+        @Test("A server starts with an unusable notify socket and the settings of another process")
+        func noSupervisorHasToListen() async throws {
             try await withWorkspace { workspace in
                 for address in ["", "nonsense", workspace.path("none"), "@tideline-none"] {
                     let process = try workspace.start(
@@ -52,8 +53,8 @@ extension ProcessTests {
             }
         }
 
-        /// A descriptor that is passed to the server has to be a listening socket.
-        @Test func otherDescriptorsAreRejected() async throws {
+        @Test("A passed descriptor that is not a listening socket is rejected")
+        func otherDescriptorsAreRejected() async throws {
             try await withWorkspace { workspace in
                 let plain = socket(AF_INET, Loopback.stream, 0)
                 let packets = socket(AF_UNIX, Loopback.stream, 0)

@@ -17,7 +17,10 @@ extension ProcessTests {
         private static let requests = 200
 
         /// The next server is started while the first one serves, or after it has ended.
-        @Test(arguments: [true, false])
+        @Test(
+            "A new server process takes over the socket and the database file",
+            arguments: [true, false]
+        )
         func aServerTakesOverAFile(_ overlaps: Bool) async throws {
             try await withWorkspace { workspace in
                 try await takeOver(
@@ -29,6 +32,7 @@ extension ProcessTests {
         }
 
         @Test(
+            "A new server process takes over the socket while both use one PostgreSQL database",
             .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
         )
         func twoServersUsePostgresAtOnce() async throws {

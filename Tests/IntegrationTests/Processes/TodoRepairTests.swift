@@ -19,7 +19,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func verifyFindsAndRepairs() async throws {
+        @Test("Verifying a sync finds a missing row and repairs it")
+        func verifyFindsAndRepairs() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
@@ -40,7 +41,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func whyReportsTheStateOfAnItem() async throws {
+        @Test("The why command reports the state of an item")
+        func whyReportsTheStateOfAnItem() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -70,7 +72,10 @@ extension ProcessTests {
         /// An unreadable operation is dropped by the id of its item, or by a separate id if it names no item.
         ///
         /// The local version cannot be kept.
-        @Test(arguments: ["kind = 9", "itemId = NULL"])
+        @Test(
+            "A damaged operation can be dropped by its ID",
+            arguments: ["kind = 9", "itemId = NULL"]
+        )
         func aDamagedOperationCanBeDropped(damage: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -101,7 +106,8 @@ extension ProcessTests {
 
         /// Ids with the same prefix are shown with as many characters as it takes to distinguish them; an empty
         /// rejection is resolved like any other.
-        @Test func aConflictIsNamedSoThatItCanBeResolved() async throws {
+        @Test("Conflicts with similar IDs are shown with IDs that select exactly one")
+        func aConflictIsNamedSoThatItCanBeResolved() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -138,7 +144,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func remediesAreCommands() async throws {
+        @Test("Messages recommend commands and options of the program")
+        func remediesAreCommands() async throws {
             try await withWorkspace { workspace in
                 var todo = TodoProgram(workspace, "a.sqlite")
                 todo.server = "http://0.0.0.0:9"
@@ -155,8 +162,10 @@ extension ProcessTests {
             }
         }
 
-        /// Only the scheme, host, port and path of a server's address are used.
-        @Test(arguments: ["http://127.0.0.1:9/?key=secret", "http://me:secret@127.0.0.1:9"])
+        @Test(
+            "A server address with a user name, password or query is rejected",
+            arguments: ["http://127.0.0.1:9/?key=secret", "http://me:secret@127.0.0.1:9"]
+        )
         func anAddressWithOtherPartsIsRejected(address: String) async throws {
             try await withWorkspace { workspace in
                 var todo = TodoProgram(workspace, "a.sqlite")

@@ -5,7 +5,8 @@ import Testing
 
 extension ProcessTests {
     struct TodoTests {
-        @Test func worksWithoutAServer() async throws {
+        @Test("Items are added, edited, completed and removed without a server")
+        func worksWithoutAServer() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 #expect(try await todo("list") == "nothing to do\n")
@@ -44,7 +45,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func twoStoresConverge() async throws {
+        @Test("Two stores converge through the server") func twoStoresConverge() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let one = TodoProgram(workspace, "one.sqlite", server.url)
@@ -73,7 +74,10 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: ["keep-mine", "take-theirs"])
+        @Test(
+            "A conflict between two edits is resolved by either choice",
+            arguments: ["keep-mine", "take-theirs"]
+        )
         func conflictIsResolved(by choice: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -102,8 +106,10 @@ extension ProcessTests {
             }
         }
 
-        /// An item that the other device deleted.
-        @Test(arguments: ["keep-mine", "take-theirs"])
+        @Test(
+            "A conflict between an edit and a delete is resolved by either choice",
+            arguments: ["keep-mine", "take-theirs"]
+        )
         func conflictWithADelete(by choice: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -126,7 +132,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func mistakesSayWhatToDo() async throws {
+        @Test("Messages about invalid arguments name the argument and the correct usage")
+        func mistakesSayWhatToDo() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 _ = try await todo.add("one")
@@ -159,8 +166,8 @@ extension ProcessTests {
             }
         }
 
-        /// If the server rejects an item for its content, the message says why, and the item can be fixed or dropped.
-        @Test func rejectedItem() async throws {
+        @Test("An item that the server rejected for its size is sent after an edit")
+        func rejectedItem() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -183,8 +190,8 @@ extension ProcessTests {
             }
         }
 
-        /// Several programs on one new store at the same time: it is created once, and no item is lost.
-        @Test func programsAtTheSameTime() async throws {
+        @Test("Programs that share a new store at the same time lose no item")
+        func programsAtTheSameTime() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
@@ -213,7 +220,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func ambiguousIDs() async throws {
+        @Test("An ambiguous ID prefix is rejected, and a complete ID matches only its item")
+        func ambiguousIDs() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 for id in ["aba", "abb", "abc", "ab"] {
@@ -234,7 +242,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func errorsOfTheEnvironment() async throws {
+        @Test("Unreachable servers and unusable store files are reported by name")
+        func errorsOfTheEnvironment() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 let pull = try await todo.fails("sync", code: 1)

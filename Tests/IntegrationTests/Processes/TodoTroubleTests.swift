@@ -16,8 +16,8 @@ extension ProcessTests {
             )
         }
 
-        /// An item that the server never accepted is the only copy: it is dropped only if the user confirms it.
-        @Test func theOnlyCopyIsNotDroppedSilently() async throws {
+        @Test("An item that the server never accepted is dropped only with a confirmation")
+        func theOnlyCopyIsNotDroppedSilently() async throws {
             try await withWorkspace { workspace in
                 let server = try await refusingServer(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
@@ -45,7 +45,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func keepMineAfterAnEditSendsIt() async throws {
+        @Test("An edited item is sent after a rejection, and its conflict is resolved")
+        func keepMineAfterAnEditSendsIt() async throws {
             try await withWorkspace { workspace in
                 let server = try await refusingServer(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
@@ -63,8 +64,8 @@ extension ProcessTests {
             }
         }
 
-        /// The push and the pull are both rejected: both errors are reported.
-        @Test func bothFailuresOfASyncAreReported() async throws {
+        @Test("A sync reports the rejected push and the rejected pull")
+        func bothFailuresOfASyncAreReported() async throws {
             try await withWorkspace { workspace in
                 let tables = """
                     {"tables": {"TodoItem": {
@@ -82,8 +83,8 @@ extension ProcessTests {
             }
         }
 
-        /// An operation that was attempted without a response is not reported as sent.
-        @Test func statusDoesNotClaimWhatWasNotSent() async throws {
+        @Test("The status shows that an attempted operation has no response yet")
+        func statusDoesNotClaimWhatWasNotSent() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 let id = try await todo.add("one")
@@ -94,8 +95,8 @@ extension ProcessTests {
             }
         }
 
-        /// Plain http to another machine affects only commands that send, and can be allowed.
-        @Test func localCommandsNeedNoEndpoint() async throws {
+        @Test("Plain HTTP to another machine affects only commands that send and can be allowed")
+        func localCommandsNeedNoEndpoint() async throws {
             try await withWorkspace { workspace in
                 var todo = TodoProgram(workspace, "a.sqlite")
                 todo.server = "http://0.0.0.0:9"
@@ -126,8 +127,8 @@ extension ProcessTests {
             }
         }
 
-        /// Whatever a text contains, the terminal gets it as text.
-        @Test func textsDoNotReachTheTerminalRaw() async throws {
+        @Test("Control characters in a text are escaped for the terminal")
+        func textsDoNotReachTheTerminalRaw() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
@@ -144,8 +145,8 @@ extension ProcessTests {
             }
         }
 
-        /// An item that does not decode hides none of the other items.
-        @Test func anItemThatDoesNotDecode() async throws {
+        @Test("An item that does not decode hides no other item and can be removed")
+        func anItemThatDoesNotDecode() async throws {
             try await withWorkspace { workspace in
                 let tables =
                     #"{"tables": {"TodoItem": {"columns": {"text": "string", "complete": "string"}}}}"#
@@ -171,8 +172,8 @@ extension ProcessTests {
             }
         }
 
-        /// Files that are not a store are named, with what to do, and stay unchanged.
-        @Test func filesThatAreNotAStore() async throws {
+        @Test("Files that are not a store are reported by path and not changed")
+        func filesThatAreNotAStore() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.stop()
@@ -194,17 +195,20 @@ extension ProcessTests {
             }
         }
 
-        /// An argument too many, an argument too few: the message says which.
-        @Test(arguments: [
-            (["done"], "done needs the ID"), (["done", "a", "b"], "remove 'b'"),
-            (["edit"], "edit needs the ID"), (["edit", "a"], "edit needs the new text"),
-            (["sync", "now"], "remove 'now'"), (["status", "x"], "remove 'x'"),
-            (["conflicts", "keep"], "not 'keep'"), (["conflicts", "keep-mine"], "needs the ID"),
-            (["conflicts", "take-theirs", "--discard"], "needs the ID"),
-            (["add"], "add needs a text"), (["add", " "], "the text is empty"),
-            (["--store"], "--store needs a value"), (["-x", "list"], "unknown option '-x'"),
-            (["list", "-a"], "list does not take '-a'"), (["lsit"], "unknown command 'lsit'"),
-        ])
+        @Test(
+            "A message about invalid arguments says which argument is missing or superfluous",
+            arguments: [
+                (["done"], "done needs the ID"), (["done", "a", "b"], "remove 'b'"),
+                (["edit"], "edit needs the ID"), (["edit", "a"], "edit needs the new text"),
+                (["sync", "now"], "remove 'now'"), (["status", "x"], "remove 'x'"),
+                (["conflicts", "keep"], "not 'keep'"),
+                (["conflicts", "keep-mine"], "needs the ID"),
+                (["conflicts", "take-theirs", "--discard"], "needs the ID"),
+                (["add"], "add needs a text"), (["add", " "], "the text is empty"),
+                (["--store"], "--store needs a value"), (["-x", "list"], "unknown option '-x'"),
+                (["list", "-a"], "list does not take '-a'"), (["lsit"], "unknown command 'lsit'"),
+            ]
+        )
         func invalidArguments(words: [String], message: String) async throws {
             try await withWorkspace { workspace in
                 let finished = try await TodoProgram(workspace, "a.sqlite").run(words)
@@ -215,7 +219,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func aTextMayStartWithADash() async throws {
+        @Test("A text may begin with a dash or contain an option")
+        func aTextMayStartWithADash() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 let first = try await todo("add", "--", "--help", "me")

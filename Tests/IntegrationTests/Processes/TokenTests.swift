@@ -28,7 +28,8 @@ extension ProcessTests {
             return finished.output.trimmingCharacters(in: .newlines)
         }
 
-        @Test func usersOverASocket() async throws {
+        @Test("A token gives its user access to that user's rows only")
+        func usersOverASocket() async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let server = try await ServerProcess.start(
@@ -89,24 +90,27 @@ extension ProcessTests {
         }
 
         /// `@` stands for the workspace.
-        @Test(arguments: [
-            (["token"], "--config is missing"),
-            (["token", "--config", "@/a.json"], "--subject is missing"),
-            (["token", "--config", "@/a.json", "--subject", ""], "--subject is missing"),
-            (
-                ["token", "--config", "@/no.json", "--subject", "a"],
-                "the file '@/no.json' does not exist"
-            ),
-            (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
-            (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
-            (["token", "--config", "@/a.json", "--subject", "a\nb"], "none of them a control"),
-            (
-                ["token", "--config", "@/a.json", "--subject", "a", "--expires", "0"],
-                "--expires: a number of seconds from 1"
-            ),
-            (["token", "--user", "a"], "'--user' is unknown; token takes --config, --subject"),
-            (["token", "--subject"], "--subject needs a value"),
-        ])
+        @Test(
+            "The token command reports invalid arguments and configurations",
+            arguments: [
+                (["token"], "--config is missing"),
+                (["token", "--config", "@/a.json"], "--subject is missing"),
+                (["token", "--config", "@/a.json", "--subject", ""], "--subject is missing"),
+                (
+                    ["token", "--config", "@/no.json", "--subject", "a"],
+                    "the file '@/no.json' does not exist"
+                ),
+                (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
+                (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
+                (["token", "--config", "@/a.json", "--subject", "a\nb"], "none of them a control"),
+                (
+                    ["token", "--config", "@/a.json", "--subject", "a", "--expires", "0"],
+                    "--expires: a number of seconds from 1"
+                ),
+                (["token", "--user", "a"], "'--user' is unknown; token takes --config, --subject"),
+                (["token", "--subject"], "--subject needs a value"),
+            ]
+        )
         func reportsTheMistake(_ words: [String], _ expected: String) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))

@@ -13,7 +13,11 @@ extension ProcessTests {
             "{ \(CascadeTables.json) }"
 
         /// Each kill comes when the process has written a random number of bytes.
-        @Test(arguments: RandomSeeds.all) func aCascadeIsStoredAsAWhole(seed: UInt64) async throws {
+        @Test(
+            "A cascading delete on the device is stored completely or not at all after a kill",
+            arguments: RandomSeeds.all
+        )
+        func aCascadeIsStoredAsAWhole(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(

@@ -14,7 +14,8 @@ extension ProcessTests {
         private static let configuration =
             "{ \(CascadeTables.json), \"limits\": { \"cascadeRows\": 5 } }"
 
-        @Test func aCascadeContinuesAfterKills() async throws {
+        @Test("A cascade on SQLite continues after the server is killed repeatedly")
+        func aCascadeContinuesAfterKills() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -28,8 +29,10 @@ extension ProcessTests {
             }
         }
 
-        /// The same on PostgreSQL, which rolls back the step under way.
-        @Test(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+        @Test(
+            "A cascade on PostgreSQL continues after the server is killed repeatedly",
+            .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+        )
         func aCascadeContinuesAfterKillsOnPostgres() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()

@@ -15,7 +15,10 @@ struct AutomaticSyncTests {
         return policy
     }
 
-    @Test(arguments: Door.allCases)
+    @Test(
+        "Two devices with automatic sync receive each other's changes",
+        arguments: Door.allCases
+    )
     func changesArriveAutomatically(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -38,7 +41,8 @@ struct AutomaticSyncTests {
         }
     }
 
-    @Test func showsThatItIsOffline() async throws {
+    @Test("Automatic sync reports the offline status and sends the queue when the network returns")
+    func showsThatItIsOffline() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             network.isOn = false
@@ -58,7 +62,8 @@ struct AutomaticSyncTests {
         }
     }
 
-    @Test func endsAtItsDeadline() async throws {
+    @Test("A sync with a deadline ends in time and is completed by the next sync")
+    func endsAtItsDeadline() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             let device = try await backend.device(through: network)
@@ -75,8 +80,8 @@ struct AutomaticSyncTests {
         }
     }
 
-    /// Every push ends, and each sends the operations queued before it in at most one batch.
-    @Test func overlappingPushesAreOne() async throws {
+    @Test("Overlapping pushes send their operations in at most two batches")
+    func overlappingPushesAreOne() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             let device = try await backend.device(through: network)
@@ -95,8 +100,8 @@ struct AutomaticSyncTests {
         }
     }
 
-    /// The task that pushes is cancelled; the tasks that waited for it push themselves.
-    @Test func aCancelledPushCancelsNoOther() async throws {
+    @Test("A cancelled push does not cancel the push that waits for it")
+    func aCancelledPushCancelsNoOther() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             let device = try await backend.device(through: network)

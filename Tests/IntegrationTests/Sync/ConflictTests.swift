@@ -39,7 +39,11 @@ struct ConflictTests {
 
     enum Action: CaseIterable, Sendable { case discard, retry, update }
 
-    @Test(arguments: Door.allCases, Action.allCases)
+    @Test(
+        "A conflict between two edits is resolved by each action on its error",
+        arguments: Door.allCases,
+        Action.allCases
+    )
     func editMeetsEdit(through door: Door, settledBy action: Action) async throws {
         try await withTwo(door, .fail) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
@@ -72,7 +76,11 @@ struct ConflictTests {
         }
     }
 
-    @Test(arguments: Door.allCases, [ConflictPolicy.serverWins, .clientWins])
+    @Test(
+        "A conflict between two edits is resolved by the policy of the device",
+        arguments: Door.allCases,
+        [ConflictPolicy.serverWins, .clientWins]
+    )
     func editMeetsEdit(through door: Door, under policy: ConflictPolicy) async throws {
         try await withTwo(door, policy) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
@@ -84,7 +92,11 @@ struct ConflictTests {
         }
     }
 
-    @Test(arguments: Door.allCases, policies)
+    @Test(
+        "An edit of a row that another device deleted is resolved by the policy",
+        arguments: Door.allCases,
+        policies
+    )
     func editMeetsDelete(through door: Door, under policy: ConflictPolicy) async throws {
         try await withTwo(door, policy) { one, two in
             try await one.notes.delete(id: "a")
@@ -104,8 +116,10 @@ struct ConflictTests {
         }
     }
 
-    /// An edit whose row is deleted on the server can be kept, too.
-    @Test(arguments: Door.allCases)
+    @Test(
+        "An edit of a row that another device deleted can be sent again",
+        arguments: Door.allCases
+    )
     func editMeetsDeleteAndIsSentAgain(through door: Door) async throws {
         try await withTwo(door, .fail) { one, two in
             try await one.notes.delete(id: "a")
@@ -119,7 +133,11 @@ struct ConflictTests {
         }
     }
 
-    @Test(arguments: Door.allCases, policies)
+    @Test(
+        "A delete of a row that another device edited is resolved by the policy",
+        arguments: Door.allCases,
+        policies
+    )
     func deleteMeetsEdit(through door: Door, under policy: ConflictPolicy) async throws {
         try await withTwo(door, policy) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
@@ -139,7 +157,11 @@ struct ConflictTests {
         }
     }
 
-    @Test(arguments: Door.allCases, policies)
+    @Test(
+        "An insert of an ID that another device inserted is resolved by the policy",
+        arguments: Door.allCases,
+        policies
+    )
     func insertMeetsInsert(through door: Door, under policy: ConflictPolicy) async throws {
         try await withTwo(door, policy) { one, two in
             try await one.notes.insert(Note(id: "b", text: "one", rank: 7))
@@ -159,8 +181,7 @@ struct ConflictTests {
         }
     }
 
-    /// A conflict delays only its own row.
-    @Test(arguments: Door.allCases)
+    @Test("A conflict delays only its own row", arguments: Door.allCases)
     func otherRowsContinue(through door: Door) async throws {
         try await withTwo(door, .fail) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
@@ -187,8 +208,10 @@ struct ConflictTests {
         return Backend(endpoint: server.endpoint, transport: server.transport)
     }
 
-    /// The device whose edit was late applies the server's result, without a conflict on the device.
-    @Test(arguments: [ConflictRule.serverWins, .clientWins])
+    @Test(
+        "A late edit gets the result of the server's conflict rule",
+        arguments: [ConflictRule.serverWins, .clientWins]
+    )
     func theServerResolves(by rule: ConflictRule) async throws {
         let backend = try await backend(settling: rule)
         let (one, two) = (try await backend.device(), try await backend.device())
@@ -217,8 +240,10 @@ struct ConflictTests {
         try await expectAgreement(one, two)
     }
 
-    /// A late delete is rejected if the server wins, because the row is not the one that the device read.
-    @Test(arguments: [ConflictRule.serverWins, .clientWins])
+    @Test(
+        "A late delete is accepted if the client wins and rejected if the server wins",
+        arguments: [ConflictRule.serverWins, .clientWins]
+    )
     func theServerResolvesDeletes(by rule: ConflictRule) async throws {
         let backend = try await backend(settling: rule)
         let (one, two) = (try await backend.device(), try await backend.device())
@@ -241,8 +266,8 @@ struct ConflictTests {
         try await expectAgreement(one, two)
     }
 
-    /// A server whose table merges resolves changes that only one side made; the device sees no conflict.
-    @Test func theServerMerges() async throws {
+    @Test("The server merges edits of different columns and reports edits of the same column")
+    func theServerMerges() async throws {
         let backend = try await backend(settling: .merge)
         let (one, two) = (try await backend.device(), try await backend.device())
         try await one.notes.insert(Note(id: "a", text: "base", rank: 1))

@@ -22,7 +22,7 @@ struct PagingTests {
         }
     }
 
-    @Test(arguments: Door.allCases)
+    @Test("A pull reads all pages", arguments: Door.allCases)
     func pullReadsAllPages(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 250)
@@ -38,7 +38,10 @@ struct PagingTests {
         }
     }
 
-    @Test(arguments: Door.allCases)
+    @Test(
+        "A remote read follows all pages with its order, limit, offset and filter",
+        arguments: Door.allCases
+    )
     func remoteReadsFollowAllPages(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 130)
@@ -56,8 +59,7 @@ struct PagingTests {
         }
     }
 
-    /// A pull with a filter reads only the matching rows.
-    @Test(arguments: Door.allCases)
+    @Test("A pull with a filter reads only the matching rows", arguments: Door.allCases)
     func filteredPullReadsAllPages(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 200)
@@ -72,8 +74,10 @@ struct PagingTests {
         }
     }
 
-    /// Rows that change between the pages of a pull are neither lost nor outdated.
-    @Test(arguments: Door.allCases)
+    @Test(
+        "Rows that change between the pages of a pull are neither lost nor outdated",
+        arguments: Door.allCases
+    )
     func pullDuringOtherWrites(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 200)

@@ -7,7 +7,7 @@ import Tideline
 import TidelineTestKit
 
 struct ScenarioTests {
-    @Test(arguments: Door.allCases)
+    @Test("An insert, update, delete and undelete reach the other device", arguments: Door.allCases)
     func insertUpdateDeleteUndelete(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -37,8 +37,11 @@ struct ScenarioTests {
         }
     }
 
-    /// A row that was deleted and inserted again with the same id, before and after the push.
-    @Test(arguments: Door.allCases, [true, false])
+    @Test(
+        "A row that was deleted and inserted again reaches the other device",
+        arguments: Door.allCases,
+        [true, false]
+    )
     func deletedAndInsertedAgain(through door: Door, pushesBetween: Bool) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -56,8 +59,7 @@ struct ScenarioTests {
         }
     }
 
-    /// A second pull reads the changes and no more.
-    @Test(arguments: Door.allCases)
+    @Test("A second pull reads only the changes", arguments: Door.allCases)
     func pullIsIncremental(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -82,8 +84,10 @@ struct ScenarioTests {
         }
     }
 
-    /// A device that never had the row does not get its tombstone.
-    @Test(arguments: Door.allCases)
+    @Test(
+        "A new device does not get tombstones, and other devices remove the deleted rows",
+        arguments: Door.allCases
+    )
     func tombstones(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -105,8 +109,10 @@ struct ScenarioTests {
         }
     }
 
-    /// Deleting a row that another device already deleted is not a conflict.
-    @Test(arguments: Door.allCases)
+    @Test(
+        "A delete of a row that another device already deleted is not a conflict",
+        arguments: Door.allCases
+    )
     func deleteMeetsDelete(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -121,8 +127,11 @@ struct ScenarioTests {
         }
     }
 
-    /// Edits, pulls and pushes of three devices in a random order end in the same rows.
-    @Test(arguments: Door.allCases, RandomSeeds.all)
+    @Test(
+        "Three devices with edits, pulls and pushes in random order converge",
+        arguments: Door.allCases,
+        RandomSeeds.all
+    )
     func devicesConverge(through door: Door, seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         try await withBackend(door) { backend in
@@ -150,8 +159,7 @@ struct ScenarioTests {
         }
     }
 
-    /// Two devices that sync continuously, at the same time.
-    @Test(arguments: Door.allCases)
+    @Test("Two devices that edit and sync at the same time converge", arguments: Door.allCases)
     func devicesSyncAtTheSameTime(through door: Door) async throws {
         try await withBackend(door) { backend in
             let devices = [

@@ -105,7 +105,8 @@ struct TLSTests {
         }
     }
 
-    @Test func onlyCertificatesOfATrustedAuthorityAreAccepted() async throws {
+    @Test("A client accepts only valid certificates of a trusted authority")
+    func onlyCertificatesOfATrustedAuthorityAreAccepted() async throws {
         try await withWorkspace { space in
             let folder = space.directory
             let certificates = try await Certificates(folder)

@@ -12,7 +12,7 @@ struct ValueTests {
         String(repeating: "x", count: 255), String(repeating: "日", count: 255),
     ]
 
-    @Test(arguments: Door.allCases)
+    @Test("IDs arrive unchanged at the other device", arguments: Door.allCases)
     func idsArriveUnchanged(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -36,7 +36,10 @@ struct ValueTests {
         }
     }
 
-    @Test(arguments: [".", "..", "a/b", "a\\b", "a?b", "a\"b", "a+b", "a`b", "a\u{1}", "a\u{308}"])
+    @Test(
+        "An insert with a forbidden ID is rejected and queues no operation",
+        arguments: [".", "..", "a/b", "a\\b", "a?b", "a\"b", "a+b", "a`b", "a\u{1}", "a\u{308}"]
+    )
     func forbiddenIDsAreRejected(id: String) async throws {
         try await withBackend(.inProcess) { backend in
             let device = try await backend.device()
@@ -54,7 +57,7 @@ struct ValueTests {
         "{\"a\":1}", "<b>&amp;</b>", "עברית \u{202E}abc", String(repeating: "日本", count: 100_000),
     ]
 
-    @Test(arguments: Door.ours)
+    @Test("Texts arrive unchanged at the other device", arguments: Door.ours)
     func textsArriveUnchanged(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
@@ -84,7 +87,7 @@ struct ValueTests {
         }
     }
 
-    @Test(arguments: Door.ours)
+    @Test("Numbers, dates and Booleans arrive unchanged at the other device", arguments: Door.ours)
     func numbersAndDatesArriveUnchanged(through door: Door) async throws {
         let ranks: [Int?] = [nil, 0, -1, .max, .min, 9_007_199_254_740_993]
         let weights: [Double?] = [
@@ -120,9 +123,10 @@ struct ValueTests {
         }
     }
 
-    /// An operation that the server rejects is parked with its error; other rows continue, and an edit that fixes the
-    /// row unparks it.
-    @Test(arguments: Door.ours)
+    @Test(
+        "A rejected operation is parked, other rows continue, and an edit unparks it",
+        arguments: Door.ours
+    )
     func rejectedRowsAreParked(through door: Door) async throws {
         let refused: [(id: String, text: String, status: Int)] = [
             ("large", String(repeating: "x", count: 1_200_000), 413),

@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineSQLite
 
 @Suite struct FactTests {
-    @Test(arguments: Fact.all)
+    @Test("A filter finds its rows in memory and in SQL in both dialects", arguments: Fact.all)
     func holds(_ fact: Fact) throws {
         let parsed = try ODataParser.filter(fact.filter, dialect: .v3)
         #expect(try ODataParser.filter(ODataWriter(.v3).filter(parsed), dialect: .v3) == parsed)
@@ -41,7 +41,8 @@ import TidelineSQLite
         }
     }
 
-    @Test func roundingDependsOnTheDialect() throws {
+    @Test("Halves round away from zero in v3 and to even in v4")
+    func roundingDependsOnTheDialect() throws {
         let halves: [Double] = [2.5, -2.5, 3.5, 0.5]
         let classic = try ODataParser.filter("round(weight) eq 3", dialect: .v3)
         let modern = try ODataParser.filter("round(weight) eq 2", dialect: .v4)
@@ -72,7 +73,11 @@ import TidelineSQLite
         "a eq 123456789012345678901234567890123456789.5m", "a?b eq 1",
     ]
 
-    @Test(arguments: refused, ODataDialect.allCases)
+    @Test(
+        "An invalid filter is rejected with a position and a message",
+        arguments: refused,
+        ODataDialect.allCases
+    )
     func refuses(_ text: String, _ dialect: ODataDialect) {
         let error = #expect(throws: ODataError.self) {
             try ODataParser.filter(text, dialect: dialect)

@@ -106,7 +106,7 @@ import TidelineCore
         ("floor(n1) eq -3 or ceiling(n1) eq 3", "1 2"),
     ]
 
-    @Test(arguments: facts)
+    @Test("A filter with functions finds its rows in memory and in SQL", arguments: facts)
     func holds(_ text: String, _ ids: String) throws {
         let schema = FilterGenerator.schema
         let expected = ids.split(separator: " ").map(String.init)
@@ -127,16 +127,18 @@ import TidelineCore
         }
     }
 
-    /// Only v4 rounds half to even; 2.x rounds away from zero.
-    @Test(arguments: [("round(n1) eq 3", "1"), ("round(n1) eq -3", "2"), ("round(d1) eq -1", "2")])
+    @Test(
+        "A v3 filter rounds halves away from zero",
+        arguments: [("round(n1) eq 3", "1"), ("round(n1) eq -3", "2"), ("round(d1) eq -1", "2")]
+    )
     func classicRounding(_ text: String, _ ids: String) throws {
         let checker = FilterChecker(schema: FilterGenerator.schema)
         let checked = try checker.filter(ODataParser.filter(text, dialect: .v3))
         #expect(Self.rows.filter(Filter(checked).matches).map(\.id) == [ids])
     }
 
-    /// A text that keeps many states of a pattern active takes linear time, also in SQLite.
-    @Test func patternsTakeLinearTime() throws {
+    @Test("A text that keeps many states of a pattern active takes linear time in SQLite")
+    func patternsTakeLinearTime() throws {
         let schema = TableSchema(name: "t", columns: [ColumnDefinition("s", .string)])
         let text = String(repeating: "a", count: 20_000)
         let table = try TestTable(schema, [["id": "1", "s": .string(text)]], unit: .milliseconds)

@@ -29,7 +29,11 @@ import TidelineTestKit
         "a eq 1;drop table x", "a eq 1 --", "a eq $b", "a eq {1}", "a eq [1]", "a eq #", "a eq \\",
     ]
 
-    @Test(arguments: texts.indices, ODataDialect.allCases)
+    @Test(
+        "Hostile text is rejected as a filter and as a selection",
+        arguments: texts.indices,
+        ODataDialect.allCases
+    )
     func refuses(_ index: Int, _ dialect: ODataDialect) {
         let text = Self.texts[index]
         let error = #expect(throws: ODataError.self) {
@@ -39,8 +43,10 @@ import TidelineTestKit
         #expect(throws: ODataError.self) { try ODataParser.select(text, dialect: dialect) }
     }
 
-    /// Random bytes and random sequences of valid tokens never crash the parser.
-    @Test(arguments: UInt64(0)..<8)
+    @Test(
+        "Random bytes and random sequences of tokens never crash the parser",
+        arguments: UInt64(0)..<8
+    )
     func survives(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let words = [
@@ -69,7 +75,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func longChainsAreFine() throws {
+    @Test("A filter with 600 alternatives or 78 nested groups is parsed")
+    func longChainsAreFine() throws {
         let chain = Array(repeating: "a eq 1", count: 600).joined(separator: " or ")
         let parsed = try ODataParser.filter(chain, dialect: .v4)
         guard case .any(let parts) = parsed.kind else {
@@ -87,7 +94,8 @@ import TidelineTestKit
     }
 
     /// Threads on Apple platforms have 512 KiB of stack, and a debug build uses the most.
-    @Test func theDeepestTreeFitsASmallStack() async {
+    @Test("The deepest filter fits the small stack of a thread")
+    func theDeepestTreeFitsASmallStack() async {
         let depth = ODataLimits().depthMax
         let texts = [
             String(repeating: "(", count: depth - 1) + "a eq 1"

@@ -70,7 +70,11 @@ private func instant(_ text: String) -> Value {
         ("cast(3,Edm.Int64)", 3), ("cast(null,Edm.Date)", nil), ("cast('a',Edm.String)", "a"),
     ]
 
-    @Test(arguments: literals, ODataDialect.allCases)
+    @Test(
+        "A literal is read and written without a change of its value",
+        arguments: literals,
+        ODataDialect.allCases
+    )
     func readsLiteral(_ literal: (text: String, value: Value), _ dialect: ODataDialect) throws {
         let read = try ODataParser.filter("a eq \(literal.text)", dialect: dialect)
         #expect(read == equal("a", literal.value))
@@ -148,7 +152,7 @@ private func instant(_ text: String) -> Value {
         ("a eq X'00FF'", "a eq binary'AP8='", "a eq X'00FF'"),
     ]
 
-    @Test(arguments: spellings)
+    @Test("A filter is written in the spelling of each dialect", arguments: spellings)
     func writes(_ text: String, v4: String, v3: String) throws {
         let parsed = try ODataParser.filter(text, dialect: .v4)
         #expect(try ODataParser.filter(text, dialect: .v3) == parsed)
@@ -156,7 +160,8 @@ private func instant(_ text: String) -> Value {
         #expect(try ODataWriter(.v3).filter(parsed) == v3)
     }
 
-    @Test func literalsTakeTheFormOfTheirColumn() throws {
+    @Test("Literals are written in the notation of their column's type")
+    func literalsTakeTheFormOfTheirColumn() throws {
         let schema = TableSchema(
             name: "t",
             columns: [
@@ -176,14 +181,16 @@ private func instant(_ text: String) -> Value {
         #expect(classic.hasPrefix("(g eq guid'\(guid)' or g eq 'x') and d eq '1994-10-14'"))
     }
 
-    @Test func relationsBindTighterThanEqualityInV4Only() throws {
+    @Test("Relations bind tighter than equality only in v4")
+    func relationsBindTighterThanEqualityInV4Only() throws {
         let modern = try ODataParser.filter("a eq b lt c", dialect: .v4)
         #expect(modern == compare(field("a"), .eq, compare(field("b"), .lt, field("c"))))
         let classic = try ODataParser.filter("a eq b lt c", dialect: .v3)
         #expect(classic == compare(compare(field("a"), .eq, field("b")), .lt, field("c")))
     }
 
-    @Test func functionNamesIgnoreCaseInV4Only() throws {
+    @Test("Names of functions and operators ignore case only in v4")
+    func functionNamesIgnoreCaseInV4Only() throws {
         for text in ["toLower(a) eq 'b'", "pieces EQ 3", "a IN (1)", "NOT (a eq 1 OR b) And c"] {
             #expect(throws: Never.self) { try ODataParser.filter(text, dialect: .v4) }
             #expect(throws: ODataError.self) { try ODataParser.filter(text, dialect: .v3) }
@@ -195,7 +202,8 @@ private func instant(_ text: String) -> Value {
         #expect(throws: ODataError.self) { try ODataParser.orderBy("a DESC", dialect: .v3) }
     }
 
-    @Test func nowIsTheTimeGiven() throws {
+    @Test("The now function is replaced with the given time and rejected without one")
+    func nowIsTheTimeGiven() throws {
         let now = Timestamp("2026-11-20T20:32:22.404Z")!.date
         let parsed = try ODataParser.filter("not (a lt now())", dialect: .v4)
         let bound = try FilterChecker(schema: nil, now: now).filter(parsed)
@@ -207,7 +215,7 @@ private func instant(_ text: String) -> Value {
         #expect(error?.position == 10)
     }
 
-    @Test func readsOrders() throws {
+    @Test("An order is parsed, and invalid or long orders are rejected") func readsOrders() throws {
         let keys = try ODataParser.orderBy("a, b desc ,length(c) asc", dialect: .v4)
         #expect(try ODataWriter(.v4).orderBy(keys) == "a,b desc,length(c)")
         let many = Array(repeating: "a", count: 17).joined(separator: ",")
@@ -216,7 +224,8 @@ private func instant(_ text: String) -> Value {
         }
     }
 
-    @Test func readsSelections() throws {
+    @Test("A selection is parsed, and invalid selections are rejected")
+    func readsSelections() throws {
         #expect(try ODataParser.select("a, b,a", dialect: .v4) == ["a", "b"])
         #expect(try ODataParser.select(" * ", dialect: .v4) == nil)
         for wrong in ["", "a b", "a,", "'a'", "a,*", "1"] {
@@ -224,7 +233,8 @@ private func instant(_ text: String) -> Value {
         }
     }
 
-    @Test func writesWholeQueries() throws {
+    @Test("A whole query is written as a query string in each dialect")
+    func writesWholeQueries() throws {
         var query = TableQuery(
             filter: Filter(try ODataParser.filter("a eq 'x&y' and b", dialect: .v4))
         )

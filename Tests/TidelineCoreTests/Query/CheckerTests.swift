@@ -60,7 +60,7 @@ import TidelineCore
         ("tolower(owner) eq owner", "tolower(owner) eq owner"),
     ]
 
-    @Test(arguments: accepted)
+    @Test("A valid filter is accepted with the column names of the schema", arguments: accepted)
     func accepts(_ text: String, _ expected: String) throws {
         let checker = FilterChecker(schema: Self.schema)
         let checked = try checker.filter(ODataParser.filter(text, dialect: .v4))
@@ -85,7 +85,7 @@ import TidelineCore
         ("rating lt title", 0), ("year in (1,'2')", 11), ("hour(day) eq 1", 5),
     ]
 
-    @Test(arguments: refused)
+    @Test("An invalid filter is rejected with the position and the reason", arguments: refused)
     func refuses(_ text: String, _ position: Int) throws {
         let parsed = try ODataParser.filter(text, dialect: .v4)
         let error = #expect(throws: ODataError.self) {
@@ -98,7 +98,8 @@ import TidelineCore
         )
     }
 
-    @Test func checksShapeWithoutASchema() throws {
+    @Test("Without a schema only the shape of a filter is checked")
+    func checksShapeWithoutASchema() throws {
         let checker = FilterChecker(schema: nil)
         for text in ["a", "not a", "a eq 1", "length(a) gt b", "a add b lt c and d"] {
             let parsed = try ODataParser.filter(text, dialect: .v4)
@@ -110,7 +111,8 @@ import TidelineCore
         }
     }
 
-    @Test func checksOrdersAndSelections() throws {
+    @Test("Orders and selections are checked against the schema")
+    func checksOrdersAndSelections() throws {
         let checker = FilterChecker(schema: Self.schema)
         var query = TableQuery()
         query.order = try ODataParser.orderBy("RATING desc,Year", dialect: .v4)

@@ -24,7 +24,7 @@ import TidelineCore
         ("1.5", "-2", "-3"),
     ]
 
-    @Test(arguments: cases)
+    @Test("The product of two decimals is exact or null in either order", arguments: cases)
     func products(_ one: String, _ two: String, _ product: String?) throws {
         func decimal(_ text: String) throws -> Value {
             .decimal(try #require(Decimal(string: text)))
@@ -35,8 +35,7 @@ import TidelineCore
         #expect(ScalarNumbers.apply(.mul, try decimal(two), try decimal(one)) == wanted)
     }
 
-    /// No operation on any two of them crashes.
-    @Test func everyOperationHasAnEnd() throws {
+    @Test("No operation on two extreme decimals crashes") func everyOperationHasAnEnd() throws {
         let values = try [
             "1e127", "-9e127", Self.nines + "e89", "1e-128", Self.nines + "e-128", "-7e-100", "3",
             "0", "0.1", Self.nines, "1e64", "1e-64", "-1",

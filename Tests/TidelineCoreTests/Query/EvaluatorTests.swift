@@ -43,7 +43,7 @@ import TidelineCore
         ("text eq 5", false), ("text ne 5", true), ("text lt 5", false),
     ]
 
-    @Test(arguments: cases)
+    @Test("The evaluator decides whether a filter matches a row", arguments: cases)
     func evaluates(_ text: String, _ expected: Bool) throws {
         let filter = try ODataParser.filter(text, dialect: .v4)
         let row = Self.row
@@ -52,7 +52,8 @@ import TidelineCore
         #expect(Filter(filter).matches(row) == expected)
     }
 
-    @Test func appliesWholeQueries() throws {
+    @Test("A query applies its order, offset, limit, selection and deleted rows")
+    func appliesWholeQueries() throws {
         let rows: [Row] = [
             ["id": "b", "n": 1, "deleted": false], ["id": "a", "n": 1], ["id": "c", "n": nil],
             ["id": "B", "n": 2], ["id": "d", "n": 0, "deleted": true],
@@ -75,6 +76,7 @@ import TidelineCore
     }
 
     @Test(
+        "A decimal text is parsed into its canonical text or rejected",
         arguments: [
             ("15.00", "15"), ("-0.0", "0"), ("1e3", "1000"), ("0.10", "0.1"), ("100", "100"),
             ("-12.50", "-12.5"), ("1e-10", "0.0000000001"),
@@ -88,7 +90,7 @@ import TidelineCore
         #expect(DecimalText.parse(text).map(DecimalText.canonical) == expected)
     }
 
-    @Test func decimalTextsCompareByValue() {
+    @Test("Decimal texts are compared by value") func decimalTextsCompareByValue() {
         let sorted = [
             "-100", "-99.5", "-1", "-0.5", "-0.05", "0", "0.05", "0.5", "1", "1.5", "9", "10",
         ]

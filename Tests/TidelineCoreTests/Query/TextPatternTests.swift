@@ -5,6 +5,7 @@ import TidelineCore
 
 @Suite struct TextPatternTests {
     @Test(
+        "A pattern matches whole texts",
         arguments: [
             ("", [""], ["a"]), ("abc", ["abc"], ["ab", "abcd", "xabc"]),
             ("^abc$", ["abc"], ["abcd"]), ("a|bc|", ["a", "bc", ""], ["ab", "b"]),
@@ -28,16 +29,21 @@ import TidelineCore
         for text in no { #expect(!matcher.matches(text), "\(pattern) \(text)") }
     }
 
-    @Test(arguments: [
-        "(", ")", "a)", "[", "[]", "[b-a]", "*", "a**", "a{", "a{2", "a{3,2}", "a{,2}", "a{501}",
-        "\\", "\\q", "\\1", "(?=a)", "(?<n>a)", "(a{100}){100}", "((){500}){500}",
-        String(repeating: "(", count: 100), String(repeating: "a", count: 600),
-    ])
+    @Test(
+        "An invalid or too large pattern is rejected",
+        arguments: [
+            "(", ")", "a)", "[", "[]", "[b-a]", "*", "a**", "a{", "a{2", "a{3,2}", "a{,2}",
+            "a{501}",
+            "\\", "\\q", "\\1", "(?=a)", "(?<n>a)", "(a{100}){100}", "((){500}){500}",
+            String(repeating: "(", count: 100), String(repeating: "a", count: 600),
+        ]
+    )
     func cannotBeRead(_ pattern: String) {
         #expect(throws: TextPattern.Fault.self) { try TextPattern(pattern) }
     }
 
     @Test(
+        "A search finds a pattern within a text",
         arguments: [
             ("b", ["abc", "b"], ["", "a"]), ("^b", ["bc"], ["ab"]), ("b$", ["ab"], ["ba"]),
             ("", ["", "a"], []), ("a|^$", ["", "ba"], ["b"]), ("a.c", ["xabcx"], ["a\nc", "ac"]),
@@ -51,8 +57,7 @@ import TidelineCore
         for text in no { #expect(!matcher.isFound(in: text), "\(pattern) \(text)") }
     }
 
-    /// A long search checks its watch at intervals, so that a deadline ends it.
-    @Test func aWatchEndsASearch() throws {
+    @Test("A watch that reports its deadline ends a long search") func aWatchEndsASearch() throws {
         let matcher = try TextPattern(searching: "(a|aa)+b")
         var looks = 0
         let watch = EvaluationWatch { _ in
@@ -63,7 +68,8 @@ import TidelineCore
         #expect(looks == 3 && watch.isOver)
     }
 
-    @Test func takesNoMoreThanLinearTime() throws {
+    @Test("The work of a search grows at most linearly with the text")
+    func takesNoMoreThanLinearTime() throws {
         let matcher = try TextPattern(searching: "(a*)*(a|aa)+(a+)+b")
         /// Returns the work that a search reports to its watch.
         func work(_ count: Int) -> Int {

@@ -14,7 +14,7 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: UInt64(0)..<4)
+    @Test("Text search finds the same offsets as a naive search", arguments: UInt64(0)..<4)
     func agreesWithTryingEveryPlace(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         func text(_ count: Int) -> String {
@@ -49,7 +49,7 @@ import TidelineTestKit
         (String(repeating: "ab", count: 1 << 19), String(repeating: "ab", count: 1 << 18) + "b"),
     ]
 
-    @Test(arguments: hostile.indices)
+    @Test("Text functions take linear time for long hostile texts", arguments: hostile.indices)
     func longTextsTakeLinearTime(_ index: Int) throws {
         let (text, part) = Self.hostile[index]
         let row: Row = ["id": "1", "text": .string(text), "part": .string(part)]
@@ -70,7 +70,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func whatWouldGrowTooLongIsNull() throws {
+    @Test("A text that exceeds the maximum length is null")
+    func whatWouldGrowTooLongIsNull() throws {
         let row: Row = ["id": "1", "text": .string(Self.long)]
         let schema = TableSchema(name: "t", columns: [ColumnDefinition("text", .string)])
         let table = try TestTable(schema, [row], unit: .milliseconds)

@@ -19,7 +19,11 @@ import TidelineTestKit
     static let now = Timestamp(microseconds: 1_614_928_089_120_003).date
 
     /// 4 seeds x 2 dialects x 2 units x 200 filters, each on 24 rows.
-    @Test(arguments: seeds, ODataDialect.allCases)
+    @Test(
+        "Random filters find the same rows in memory and in SQLite",
+        arguments: seeds,
+        ODataDialect.allCases
+    )
     func filtersAgree(seed: UInt64, dialect: ODataDialect) throws {
         for unit in FilterRenderer.DateUnit.allCases {
             var generator = FilterGenerator(
@@ -40,7 +44,10 @@ import TidelineTestKit
     }
 
     /// 4 seeds x 2 units x 400 filters that read JSON documents, each on 24 rows.
-    @Test(arguments: seeds)
+    @Test(
+        "Random filters on JSON documents find the same rows in memory and in SQLite",
+        arguments: seeds
+    )
     func conditionsOnDocumentsAgree(seed: UInt64) throws {
         for unit in FilterRenderer.DateUnit.allCases {
             var generator = FilterGenerator(
@@ -86,7 +93,8 @@ import TidelineTestKit
     }
 
     /// A request has no default values for null, because only the device knows them.
-    @Test func aColumnWithADefaultIsTheColumnInText() throws {
+    @Test("A column with a default for null is written as the column alone")
+    func aColumnWithADefaultIsTheColumnInText() throws {
         let filled = QueryExpression(.orElse(QueryExpression(.field("i1")), 7))
         let low = QueryExpression(.compare(.lt, filled, QueryExpression(.value(9))))
         #expect(try ODataWriter(.v4).filter(low) == "i1 lt 9")
@@ -95,8 +103,10 @@ import TidelineTestKit
         #expect(text == "not(-(i1) gt i1)")
     }
 
-    /// A column with a default for null has the same result in memory and in SQL, in filters and orders.
-    @Test(arguments: seeds)
+    @Test(
+        "Columns with a default for null give the same results in memory and in SQLite",
+        arguments: seeds
+    )
     func columnsWithADefaultAgree(seed: UInt64) throws {
         for unit in FilterRenderer.DateUnit.allCases {
             var generator = FilterGenerator(
@@ -152,7 +162,7 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: seeds)
+    @Test("Random orders and keysets give the same rows in memory and in SQLite", arguments: seeds)
     func ordersAndKeysetsAgree(seed: UInt64) throws {
         for unit in FilterRenderer.DateUnit.allCases {
             var generator = FilterGenerator(

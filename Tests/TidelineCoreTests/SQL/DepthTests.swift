@@ -68,7 +68,10 @@ import TidelineCore
         return count
     }
 
-    @Test(arguments: constructs.indices)
+    @Test(
+        "Each construct works up to the depth limit and is rejected above it",
+        arguments: constructs.indices
+    )
     func worksToTheLimit(_ index: Int) throws {
         let construct = Self.constructs[index]
         let limit = ODataLimits().depthMax
@@ -126,7 +129,7 @@ import TidelineCore
         #expect(counted == [expected.contains("1") ? "1" : "0"], "\(comment)")
     }
 
-    @Test(arguments: constructs.indices)
+    @Test("Each construct can be an order up to the depth limit", arguments: constructs.indices)
     func ordersToTheLimit(_ index: Int) throws {
         let construct = Self.constructs[index]
         let text = construct.text(Self.most(construct.text))
@@ -147,8 +150,8 @@ import TidelineCore
         #expect(rest == sorted.dropFirst().map(\.id), "\(construct.name)")
     }
 
-    /// The size of the SQL does not double at each level of nested lists.
-    @Test func listsInListsTakeNoTime() throws {
+    @Test("The size of the SQL does not double at each level of nested lists")
+    func listsInListsTakeNoTime() throws {
         let text = Self.nested("(", "b1 eq b2", ") in (true,b2)")(70)
         let parsed = try ODataParser.filter(text, dialect: .v4)
         let table = try TestTable(FilterGenerator.schema, Self.rows, unit: .microseconds)
@@ -156,8 +159,8 @@ import TidelineCore
         #expect(sql.text(for: .sqlite).utf8.count < 1000)
     }
 
-    /// The shallow parts of a chain stay SQL that can use an index.
-    @Test func otherPartsKeepTheirIndex() throws {
+    @Test("The shallow parts of a filter with a deep part still use an index")
+    func otherPartsKeepTheirIndex() throws {
         let deep = Self.nested("tolower(", "s2", ")")(60) + " eq null"
         let parsed = try ODataParser.filter("s1 eq 'x' and \(deep)", dialect: .v4)
         let table = try TestTable(
@@ -172,7 +175,7 @@ import TidelineCore
     }
 
     /// More columns than a function in SQLite can have arguments.
-    @Test func wideAndDeep() throws {
+    @Test("A deep filter on 300 columns works in SQLite and in memory") func wideAndDeep() throws {
         let columns = (0..<300).map { ColumnDefinition("c\($0)", .integer) }
         let schema = TableSchema(name: "t", columns: columns)
         let row: Row = ["id": "1", "c299": 1]
@@ -184,7 +187,10 @@ import TidelineCore
         #expect(Filter(parsed).matches(row))
     }
 
-    @Test(arguments: UInt64(0)..<6)
+    @Test(
+        "Random deep filters find the same rows in memory and in SQLite",
+        arguments: UInt64(0)..<6
+    )
     func spinesAgree(seed: UInt64) throws {
         var spine = SpineGenerator(seed: seed)
         for unit in FilterRenderer.DateUnit.allCases {

@@ -35,7 +35,7 @@ import TidelineCore
         ("not (trim(s) eq 'b') and floor(n) eq 1 and b", "not (trim(s) eq 'b') and floor(n) eq 1"),
     ]
 
-    @Test(arguments: cases)
+    @Test("A filter is split into an exact SQL part and an evaluated rest", arguments: cases)
     func splits(filter: String, rest: String?) throws {
         let checker = FilterChecker(schema: Self.schema)
         let whole = try checker.filter(try ODataParser.filter(filter, dialect: .v4))
@@ -47,7 +47,8 @@ import TidelineCore
         #expect((split.exact == nil) == (split.rest == whole))
     }
 
-    @Test func aTextThatNoDatabaseTakesIsEvaluated() {
+    @Test("A text with a null character is compared in memory")
+    func aTextThatNoDatabaseTakesIsEvaluated() {
         let text = QueryExpression(.value(.string("a\0b")))
         let filter = QueryExpression(.compare(.eq, QueryExpression(.field("s")), text))
         #expect(FilterSplit(schema: Self.schema).split(filter).rest == filter)
@@ -72,7 +73,7 @@ import TidelineCore
         ("b eq null or false", #""b" IS NULL OR FALSE"#),
     ]
 
-    @Test(arguments: rendered)
+    @Test("A filter is rendered as PostgreSQL", arguments: rendered)
     func renders(filter: String, sql: String) throws {
         let checker = FilterChecker(schema: Self.schema)
         let checked = try checker.filter(try ODataParser.filter(filter, dialect: .v4))

@@ -10,7 +10,10 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct PostgresAgreementTests {
-    @Test(arguments: AgreementTests.seeds)
+    @Test(
+        "Random filters find the same rows in memory, SQLite and PostgreSQL",
+        arguments: AgreementTests.seeds
+    )
     func filtersAgree(seed: UInt64) throws {
         var generator = FilterGenerator(
             random: SeededGenerator(seed: seed),
@@ -44,7 +47,10 @@ struct PostgresAgreementTests {
         #expect(wholly > 100 && partly > 5, "\(wholly) in SQL, \(partly) in part")
     }
 
-    @Test(arguments: AgreementTests.seeds)
+    @Test(
+        "Random orders and keysets give the same rows in memory and in PostgreSQL",
+        arguments: AgreementTests.seeds
+    )
     func ordersAndKeysetsAgree(seed: UInt64) throws {
         var generator = FilterGenerator(
             random: SeededGenerator(seed: seed),
@@ -76,7 +82,7 @@ struct PostgresAgreementTests {
         }
     }
 
-    @Test(arguments: Fact.all)
+    @Test("A filter and its negation find the expected rows in PostgreSQL", arguments: Fact.all)
     func factsHold(_ fact: Fact) throws {
         let parsed = try ODataParser.filter(fact.filter, dialect: .v3)
         let schemas = fact.number == 45 ? [Fixture.real] : [Fixture.exact, Fixture.real]

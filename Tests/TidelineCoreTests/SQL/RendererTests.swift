@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineSQLite
 
 @Suite struct RendererTests {
-    @Test func bindsAndQuotes() {
+    @Test("Interpolated identifiers are quoted, and values are bound") func bindsAndQuotes() {
         let sql: SQL =
             "SELECT \(Identifier("ti\"tle")) WHERE \(Identifier("id")) = \(.text("x'--"))"
         #expect(sql.text(for: .sqlite) == #"SELECT "ti""tle" WHERE "id" = ?"#)
@@ -41,7 +41,7 @@ import TidelineSQLite
         ("rating gt 'Unrated'", #""rating" IN (?, ?)"#),
     ]
 
-    @Test(arguments: cases)
+    @Test("A filter is rendered as SQLite's SQL with or without a table name", arguments: cases)
     func renders(_ text: String, _ expected: String) throws {
         let schema = CheckerTests.schema
         let parsed = try ODataParser.filter(text, dialect: .v4)
@@ -56,7 +56,8 @@ import TidelineSQLite
         )
     }
 
-    @Test func rendersOrders() throws {
+    @Test("An order is rendered with collations and with the ID as the last key")
+    func rendersOrders() throws {
         let checker = FilterChecker(schema: CheckerTests.schema)
         let renderer = FilterRenderer(schema: CheckerTests.schema, dateUnit: .milliseconds)
         func order(_ text: String) throws -> String {
@@ -69,7 +70,8 @@ import TidelineSQLite
         #expect(try order("rating").hasPrefix(#"CASE WHEN "rating" IS NULL THEN NULL WHEN"#))
     }
 
-    @Test func rendersKeysets() throws {
+    @Test("A keyset is rendered as the condition for the rows after its values")
+    func rendersKeysets() throws {
         let renderer = FilterRenderer(schema: CheckerTests.schema, dateUnit: .microseconds)
         func keyset(_ keys: [SortKey], _ values: [Value]) -> String {
             KeysetRenderer(renderer, order: keys).condition(after: values).text(for: .sqlite)
@@ -90,12 +92,14 @@ import TidelineSQLite
         )
     }
 
-    /// The conditions of lists and pulls use their index.
-    @Test(arguments: [
-        "title eq 'a'", "title ge 'a' and title lt 'b'", "title in ('a','b')",
-        "startswith(title,'a')", "startswith(title,'a') eq true and year gt 1", "title eq null",
-        "title eq 'a' or title eq 'b'", "year gt 3 and title eq 'a' and isSeen",
-    ])
+    @Test(
+        "A filter of a list or a pull uses its index",
+        arguments: [
+            "title eq 'a'", "title ge 'a' and title lt 'b'", "title in ('a','b')",
+            "startswith(title,'a')", "startswith(title,'a') eq true and year gt 1", "title eq null",
+            "title eq 'a' or title eq 'b'", "year gt 3 and title eq 'a' and isSeen",
+        ]
+    )
     func usesTheIndex(_ text: String) throws {
         let schema = CheckerTests.schema
         let index = #"CREATE INDEX byTitle ON t ("title")"#
@@ -106,7 +110,7 @@ import TidelineSQLite
         #expect(plan.contains("SEARCH t USING INDEX byTitle"), "\(plan)")
     }
 
-    @Test func keysetUsesTheIndex() throws {
+    @Test("A keyset uses the index of its order") func keysetUsesTheIndex() throws {
         let schema = CheckerTests.schema
         let index = #"CREATE INDEX byYear ON t ("year", "id")"#
         let table = try TestTable(schema, [], unit: .microseconds, indexes: [index])
@@ -115,19 +119,21 @@ import TidelineSQLite
         #expect(plan.contains("SEARCH t USING COVERING INDEX byYear"), "\(plan)")
     }
 
-    /// A server compares dates by milliseconds, but `updatedAt` exactly with literals.
-    @Test(arguments: [
-        ("t eq 2026-01-02T03:04:05.123Z", #"("t" >= ? AND "t" < ?)"#),
-        ("t gt 2026-01-02T03:04:05.123Z", #""t" >= ?"#),
-        ("t lt 2026-01-02T03:04:05.123Z", #""t" < ?"#),
-        ("t eq 2026-01-02T03:04:05.123456Z", "0"),
-        ("t eq null", #""t" IS NULL"#),
-        ("updatedAt gt 2026-01-02T03:04:05.123Z", #""updatedAt" > ?"#),
-        (
-            "t in (2026-01-02T03:04:05.123Z,2026-01-03T03:04:05.123Z)",
-            #"(("t" >= ? AND "t" < ?) AND ("t" - ("t" % 1000 + 1000) % 1000) IN (?, ?))"#
-        ),
-    ])
+    @Test(
+        "A server compares dates by milliseconds and updatedAt exactly",
+        arguments: [
+            ("t eq 2026-01-02T03:04:05.123Z", #"("t" >= ? AND "t" < ?)"#),
+            ("t gt 2026-01-02T03:04:05.123Z", #""t" >= ?"#),
+            ("t lt 2026-01-02T03:04:05.123Z", #""t" < ?"#),
+            ("t eq 2026-01-02T03:04:05.123456Z", "0"),
+            ("t eq null", #""t" IS NULL"#),
+            ("updatedAt gt 2026-01-02T03:04:05.123Z", #""updatedAt" > ?"#),
+            (
+                "t in (2026-01-02T03:04:05.123Z,2026-01-03T03:04:05.123Z)",
+                #"(("t" >= ? AND "t" < ?) AND ("t" - ("t" % 1000 + 1000) % 1000) IN (?, ?))"#
+            ),
+        ]
+    )
     func rendersInstantsOfAServer(_ text: String, _ expected: String) throws {
         let schema = TableSchema(name: "t", columns: [ColumnDefinition("t", .dateTime)])
         let parsed = try ODataParser.filter(text, dialect: .v4)
@@ -137,7 +143,7 @@ import TidelineSQLite
     }
 
     /// The statements of a page read only the page and its last millisecond.
-    @Test(arguments: [true, false])
+    @Test("The statements of a page in date order use the index", arguments: [true, false])
     func windowsUseTheIndex(isAscending: Bool) throws {
         let schema = TableSchema(
             name: "t",

@@ -105,7 +105,7 @@ import TidelineCore
         #"{"list":[],"address":{}}"#, #"{"list":["a"],"address":null,"other":1}"#,
     ]
 
-    @Test(arguments: documents)
+    @Test("A document is decoded with the same result as by JSONDecoder", arguments: documents)
     func isDecodedAsByJSONDecoder(_ text: String) throws {
         try compare(Everything.self, text)
         try compare(Address.self, text)

@@ -16,7 +16,7 @@ import TidelineCore
         ("123456789012345678901234567890", "123456789012345678901234567890"),
     ]
 
-    @Test(arguments: accepted)
+    @Test("A valid JSON text is parsed and written compactly", arguments: accepted)
     func accepts(_ text: String, _ compact: String) throws {
         #expect(try JSON(text).text == compact)
     }
@@ -34,13 +34,14 @@ import TidelineCore
         (String(repeating: "[", count: 65), 64), (String(repeating: "[", count: 100_000), 64),
     ]
 
-    @Test(arguments: refused)
+    @Test("An invalid JSON text is rejected with its position", arguments: refused)
     func refuses(_ text: String, _ position: Int) {
         let error = #expect(throws: JSONError.self) { try JSON(text) }
         #expect(error?.position == position, "\(error?.description ?? "")")
     }
 
     @Test(
+        "Invalid UTF-8 is rejected with its position",
         arguments: [
             ([0x22, 0xC0, 0x80, 0x22], 1), ([0x22, 0xED, 0xA0, 0x80, 0x22], 1),
             ([0x22, 0x61, 0xFF, 0x22], 2),
@@ -60,13 +61,16 @@ import TidelineCore
         #expect(error?.position == position)
     }
 
-    @Test(arguments: [
-        (
-            "\"a\\n\\u00e9\\ud83d\\ude00\\/\\b\\f\\t\\r\\\\\\\"\"",
-            "a\n\u{E9}\u{1F600}/\u{8}\u{C}\t\r\\\""
-        ),
-        ("\"\\u0000\"", "\0"), ("\"plain \u{1F600}\"", "plain \u{1F600}"), ("\"\"", ""),
-    ])
+    @Test(
+        "Escapes in a JSON string are decoded",
+        arguments: [
+            (
+                "\"a\\n\\u00e9\\ud83d\\ude00\\/\\b\\f\\t\\r\\\\\\\"\"",
+                "a\n\u{E9}\u{1F600}/\u{8}\u{C}\t\r\\\""
+            ),
+            ("\"\\u0000\"", "\0"), ("\"plain \u{1F600}\"", "plain \u{1F600}"), ("\"\"", ""),
+        ]
+    )
     func unescapes(_ json: String, _ expected: String) throws {
         let bytes = Array(json.utf8)
         let text = try bytes.withUnsafeBufferPointer { buffer in
@@ -80,6 +84,7 @@ import TidelineCore
     }
 
     @Test(
+        "JSON numbers are read as integers only if they are exact",
         arguments: [
             ("0", 0), ("-0", 0), ("42", 42), ("-42", -42), ("9223372036854775807", .max),
             ("-9223372036854775808", .min), ("9223372036854775808", nil),
@@ -111,7 +116,7 @@ import TidelineCore
         (.date(Timestamp(microseconds: 1999).date), "\"1970-01-01T00:00:00.001Z\""),
     ]
 
-    @Test(arguments: written)
+    @Test("A value is written as JSON", arguments: written)
     func writes(_ value: Value, _ expected: String) throws {
         var writer = JSONWriter()
         writer.value(value)
@@ -119,7 +124,7 @@ import TidelineCore
         #expect(throws: Never.self) { try JSON(writer.text) }
     }
 
-    @Test func writesRows() {
+    @Test("Rows and objects are written with escaped names") func writesRows() {
         var writer = JSONWriter()
         writer.row(["b": 1, "a\"": nil])
         #expect(writer.text == "{\"b\":1,\"a\\\"\":null}")

@@ -27,7 +27,7 @@ import TidelineTestKit
         ("0001-01-01T00:00:00+01:00", nil), ("٢٠٢٦-11-20T20:32:22Z", nil),
     ]
 
-    @Test(arguments: texts)
+    @Test("A timestamp text is parsed exactly or rejected", arguments: texts)
     func reads(_ text: String, _ exact: String?) {
         let stamp = Timestamp(text)
         #expect(stamp?.exactText == exact)
@@ -40,13 +40,14 @@ import TidelineTestKit
         if abs(stamp.microseconds) < 8_000_000_000_000_000 { #expect(cut == stamp) }
     }
 
-    @Test func cutsTowardsThePast() {
+    @Test("A timestamp is cut to milliseconds toward the past") func cutsTowardsThePast() {
         #expect(Timestamp(microseconds: -1).milliseconds == -1)
         #expect(Timestamp(microseconds: 1999).milliseconds == 1)
         #expect(Timestamp(microseconds: -1).text == "1969-12-31T23:59:59.999Z")
     }
 
-    @Test func staysWithinFourDigitYears() {
+    @Test("The text of any date stays within years of four digits")
+    func staysWithinFourDigitYears() {
         #expect(Timestamp(.distantFuture).text == "4001-01-01T00:00:00.000Z")
         #expect(Timestamp(.distantPast).text == "0001-01-01T00:00:00.000Z")
         for seconds in [1e300, -1e300, .infinity, -.infinity, .nan, 1e12, -1e12] {
@@ -55,8 +56,10 @@ import TidelineTestKit
         }
     }
 
-    /// Every number of microseconds has a text, a date and components.
-    @Test(arguments: [Int64.min, Int64.min + 1, Int64.min + 999_999, -62_135_596_800_000_001])
+    @Test(
+        "Every number of microseconds has a text, a date and components",
+        arguments: [Int64.min, Int64.min + 1, Int64.min + 999_999, -62_135_596_800_000_001]
+    )
     func everyNumberIsAnInstant(early: Int64) {
         for micros in [early, 253_402_300_799_999_999 &- early, Int64.max, Int64.max - 999_999] {
             let stamp = Timestamp(microseconds: micros)
@@ -71,7 +74,10 @@ import TidelineTestKit
         #expect(Timestamp(microseconds: .max).milliseconds == 9_223_372_036_854_775)
     }
 
-    @Test(arguments: UInt64(0)..<4)
+    @Test(
+        "The exact text of a random timestamp is parsed as the same timestamp",
+        arguments: UInt64(0)..<4
+    )
     func everyMomentReadsBack(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<500 {
@@ -84,8 +90,10 @@ import TidelineTestKit
         }
     }
 
-    /// Dates that an app creates from the seconds since 1970.
-    @Test(arguments: UInt64(0)..<4)
+    @Test(
+        "A date of whole milliseconds is equal after a conversion to a timestamp",
+        arguments: UInt64(0)..<4
+    )
     func datesOfWholeMillisecondsComeBackEqual(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for index in 0..<2000 {
@@ -100,10 +108,13 @@ import TidelineTestKit
         #expect(Timestamp(.distantFuture).date == .distantFuture)
     }
 
-    /// A `Date` far from 2001 is inexact, but further conversions do not change it.
-    @Test(arguments: [
-        "1013-11-20T20:32:22.404123Z", "9999-12-31T23:59:59.999499Z", "0001-01-01T00:00:00.0005Z",
-    ])
+    @Test(
+        "A date far from 2001 is inexact, but further conversions do not change it",
+        arguments: [
+            "1013-11-20T20:32:22.404123Z", "9999-12-31T23:59:59.999499Z",
+            "0001-01-01T00:00:00.0005Z",
+        ]
+    )
     func farDatesComeBack(_ text: String) throws {
         let stamp = try #require(Timestamp(text))
         let coarse = Timestamp(stamp.date)

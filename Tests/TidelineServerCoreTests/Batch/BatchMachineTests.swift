@@ -18,7 +18,8 @@ import TidelineServerCore
         return BatchMachine(units, continuesOnError: continuing)
     }
 
-    @Test func adjacentWritesRunTogetherAndReadsSplitThem() {
+    @Test("Adjacent writes of a batch run together, and reads separate them")
+    func adjacentWritesRunTogetherAndReadsSplitThem() {
         var machine = Self.machine("w w s w")
         #expect(machine.next() == .write([0, 1]))
         machine.ended(0, .succeeded)
@@ -31,7 +32,8 @@ import TidelineServerCore
         #expect(machine.ends.allSatisfy { $0 == .succeeded })
     }
 
-    @Test func nothingIsExecutedAfterTheFirstFailure() {
+    @Test("No request of a batch is executed after the first failure")
+    func nothingIsExecutedAfterTheFirstFailure() {
         var machine = Self.machine("w w w s w")
         #expect(machine.next() == .write([0, 1, 2]))
         machine.ended(0, .succeeded)
@@ -40,7 +42,7 @@ import TidelineServerCore
         #expect(machine.ends == [.succeeded, .failed, .notProcessed, .notProcessed, .notProcessed])
     }
 
-    @Test func aFailedReadStopsTheBatchToo() {
+    @Test("A failed read stops the batch") func aFailedReadStopsTheBatchToo() {
         var machine = Self.machine("s w")
         #expect(machine.next() == .ask(0))
         machine.ended(0, .failed)
@@ -48,7 +50,8 @@ import TidelineServerCore
         #expect(machine.ends == [.failed, .notProcessed])
     }
 
-    @Test func requestsThatDependOnAFailureAreSkippedAndTheOthersContinue() {
+    @Test("Requests that depend on a failed one are skipped, and the rest continues")
+    func requestsThatDependOnAFailureAreSkippedAndTheOthersContinue() {
         var machine = Self.machine("s w0 w w1 s2", continuing: true)
         #expect(machine.next() == .ask(0))
         machine.ended(0, .failed)
@@ -62,7 +65,8 @@ import TidelineServerCore
         )
     }
 
-    @Test func writesMayDependOnAdjacentWrites() {
+    @Test("A write that depends on a failed adjacent write fails")
+    func writesMayDependOnAdjacentWrites() {
         var machine = Self.machine("w w0 w1", continuing: true)
         #expect(machine.next() == .write([0, 1, 2]))
         machine.ended(0, .failed)
@@ -71,7 +75,7 @@ import TidelineServerCore
         #expect(machine.ends == [.failed, .dependencyFailed, .dependencyFailed])
     }
 
-    @Test func unitsThatWereNotTriedRunAgain() {
+    @Test("Writes that were not tried are run again") func unitsThatWereNotTriedRunAgain() {
         var machine = Self.machine("w w0 w")
         #expect(machine.next() == .write([0, 1, 2]))
         machine.ended(0, .succeeded)
@@ -82,7 +86,7 @@ import TidelineServerCore
         #expect(machine.next() == .finish)
     }
 
-    @Test func anEmptyBatchEndsAtOnce() {
+    @Test("An empty batch ends at once") func anEmptyBatchEndsAtOnce() {
         var machine = Self.machine("")
         #expect(machine.next() == .finish)
     }

@@ -31,8 +31,8 @@ import TidelineServerCore
         #"{"id":"\#(id)","method":"post","url":"\#(url)","body":{}\#(more)}"#
     }
 
-    /// A body that a single request may send is accepted in a batch.
-    @Test func bodiesMayBeAsDeepAsInASingleRequest() throws {
+    @Test("A body in a batch may be as deeply nested as in a single request")
+    func bodiesMayBeAsDeepAsInASingleRequest() throws {
         func body(_ levels: Int) -> String {
             let list = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
             return #"{"id":"1","method":"post","url":"tables/T","body":{"a":\#(list)}}"#
@@ -44,96 +44,115 @@ import TidelineServerCore
 
     // MARK: - Rejected
 
-    @Test(arguments: [
-        ("", "a JSON value is expected"),
-        ("[]", "the body: a JSON object is expected"),
-        ("{}", "the body: 'requests' is missing"),
-        (#"{"requests":{}}"#, "requests: an array is expected"),
-        (#"{"requests":[1]}"#, "requests[0]: an object is expected"),
-        (#"{"requests":[],"more":1}"#, "a member that is not 'requests'"),
-        (#"{"requests":[],"requests":[]}"#, "duplicate member name"),
-        (#"{"requests":[]} x"#, "text after the end"),
-        (requests(#"{"method":"get","url":"a"}"#), "requests[0].id: it is missing"),
-        (requests(#"{"id":1,"method":"get","url":"a"}"#), "requests[0].id: a string"),
-        (requests(get("")), "requests[0].id: 1 to 128"),
-        (requests(get("a b")), "requests[0].id: 1 to 128"),
-        (requests(get("1"), get("1")), "requests[1].id: it comes twice"),
-        (requests(#"{"id":"1","id":"2","method":"get","url":"a"}"#), "duplicate member name"),
-        (requests(#"{"id":"1","url":"a"}"#), "requests[0].method: it is missing"),
-        (requests(#"{"id":"1","method":"head","url":"a"}"#), "requests[0].method: one of"),
-        (requests(#"{"id":"1","method":"options","url":"a"}"#), "requests[0].method: one of"),
-        (requests(#"{"id":"1","method":"get"}"#), "requests[0].url: it is missing"),
-        (requests(get("1", "")), "requests[0].url: it is empty"),
-        (requests(get("1", #"a\nb"#)), "requests[0].url: it has control"),
-        (requests(get("1", "tables/T#x")), "requests[0].url: it has control"),
-        (requests(get("1", "$batch")), "a batch cannot be part of a batch"),
-        (requests(post("1", url: "/$BATCH")), "a batch cannot be part of a batch"),
-        (requests(post("1", url: "/%24batch/")), "a batch cannot be part of a batch"),
-        (requests(get("1", "$2"), post("2")), "its '$' names no earlier request"),
-        (requests(get("1", "$1")), "its '$' names no earlier request"),
-        (requests(post("a/b"), get("2", "$a/b")), "an id with '/', '?' or '#' cannot be"),
-        (requests(post("a?b"), get("2", "$a?b")), "an id with '/', '?' or '#' cannot be"),
-        (requests(post("a:b"), get("2", "$c:b")), "its '$' names no earlier request"),
-        (requests(get("1"), get("2", "$1")), "names a request that is about no row"),
-        (requests(get("1", "tables/T/a/b"), get("2", "$1")), "that is about no row"),
-        (requests(get("1", "tables/T", #","dependsOn":["1"]"#)), "names no earlier request"),
-        (requests(get("1", "tables/T", #","dependsOn":["2"]"#), get("2")), "names no earlier"),
-        (requests(get("1", "tables/T", #","dependsOn":"1""#)), "an array of strings"),
-        (requests(get("1", "tables/T", #","dependsOn":[1]"#)), "dependsOn: a string is expected"),
-        (requests(post("1", #","atomicityGroup":"g","dependsOn":["g"]"#)), "request's own group"),
-        (
-            requests(
-                post("1", #","atomicityGroup":"g""#),
-                post("2", #","atomicityGroup":"g","dependsOn":["g"]"#)
-            ), "the request's own group"
-        ),
-        (requests(get("1", "tables/T", #","atomicityGroup":"g""#)), "only writes of tables"),
-        (requests(post("1", #","atomicityGroup":"g""#, url: "api/x")), "only writes of tables"),
-        (requests(post("1", #","atomicityGroup":"1""#)), "it is the id of a request"),
-        (requests(post("g"), post("1", #","atomicityGroup":"g""#)), "it is the id of a request"),
-        (
-            requests(post("1", #","atomicityGroup":"g""#), post("g")),
-            "the name of an atomicityGroup"
-        ),
-        (requests(post("1", #","atomicityGroup":"""#)), "atomicityGroup: 1 to 128"),
-        (
-            requests(
-                post("1", #","atomicityGroup":"g""#),
-                post("2"),
-                post("3", #","atomicityGroup":"g""#)
-            ), "its requests are not adjacent"
-        ),
-        (requests(post("1", #","more":1"#)), "a member that is none of"),
-        (requests(post("1", #","headers":[]"#)), "an object of strings"),
-        (requests(post("1", #","headers":{"a":1}"#)), "headers: a string is expected"),
-        (requests(post("1", #","headers":{"a":null}"#)), "an object of strings"),
-        (requests(post("1", #","headers":{"a b":"c"}"#)), "not that of a header"),
-        (requests(post("1", #","headers":{"a":"c\r\nd: e"}"#)), "control characters"),
-        (requests(post("1", #","headers":{"a":"1","A":"2"}"#)), "a name comes twice"),
-        (requests(post("1", #","headers":{"authorization":"x"}"#)), "the token of the batch"),
-        (requests(post("1", #","headers":{"X-ZUMO-AUTH":"x"}"#)), "the token of the batch"),
-        (requests(post("1", #","headers":{"host":"other"}"#)), "not that of the batch"),
-        (requests(get("1", "tables/T", #","body":{}"#)), "GET and DELETE have none"),
-        (requests(post("1", #","headers":{"content-type":"text/plain"}"#)), "a string is expected"),
-        (
-            requests(
-                #"{"id":"1","method":"post","url":"api/x","body":"+","#
-                    + #""headers":{"content-type":"image/png"}}"#
-            ), "base64url is expected"
-        ),
-    ])
+    @Test(
+        "A malformed batch is rejected with status 400 and the reason",
+        arguments: [
+            ("", "a JSON value is expected"),
+            ("[]", "the body: a JSON object is expected"),
+            ("{}", "the body: 'requests' is missing"),
+            (#"{"requests":{}}"#, "requests: an array is expected"),
+            (#"{"requests":[1]}"#, "requests[0]: an object is expected"),
+            (#"{"requests":[],"more":1}"#, "a member that is not 'requests'"),
+            (#"{"requests":[],"requests":[]}"#, "duplicate member name"),
+            (#"{"requests":[]} x"#, "text after the end"),
+            (requests(#"{"method":"get","url":"a"}"#), "requests[0].id: it is missing"),
+            (requests(#"{"id":1,"method":"get","url":"a"}"#), "requests[0].id: a string"),
+            (requests(get("")), "requests[0].id: 1 to 128"),
+            (requests(get("a b")), "requests[0].id: 1 to 128"),
+            (requests(get("1"), get("1")), "requests[1].id: it comes twice"),
+            (requests(#"{"id":"1","id":"2","method":"get","url":"a"}"#), "duplicate member name"),
+            (requests(#"{"id":"1","url":"a"}"#), "requests[0].method: it is missing"),
+            (requests(#"{"id":"1","method":"head","url":"a"}"#), "requests[0].method: one of"),
+            (requests(#"{"id":"1","method":"options","url":"a"}"#), "requests[0].method: one of"),
+            (requests(#"{"id":"1","method":"get"}"#), "requests[0].url: it is missing"),
+            (requests(get("1", "")), "requests[0].url: it is empty"),
+            (requests(get("1", #"a\nb"#)), "requests[0].url: it has control"),
+            (requests(get("1", "tables/T#x")), "requests[0].url: it has control"),
+            (requests(get("1", "$batch")), "a batch cannot be part of a batch"),
+            (requests(post("1", url: "/$BATCH")), "a batch cannot be part of a batch"),
+            (requests(post("1", url: "/%24batch/")), "a batch cannot be part of a batch"),
+            (requests(get("1", "$2"), post("2")), "its '$' names no earlier request"),
+            (requests(get("1", "$1")), "its '$' names no earlier request"),
+            (requests(post("a/b"), get("2", "$a/b")), "an id with '/', '?' or '#' cannot be"),
+            (requests(post("a?b"), get("2", "$a?b")), "an id with '/', '?' or '#' cannot be"),
+            (requests(post("a:b"), get("2", "$c:b")), "its '$' names no earlier request"),
+            (requests(get("1"), get("2", "$1")), "names a request that is about no row"),
+            (requests(get("1", "tables/T/a/b"), get("2", "$1")), "that is about no row"),
+            (requests(get("1", "tables/T", #","dependsOn":["1"]"#)), "names no earlier request"),
+            (requests(get("1", "tables/T", #","dependsOn":["2"]"#), get("2")), "names no earlier"),
+            (requests(get("1", "tables/T", #","dependsOn":"1""#)), "an array of strings"),
+            (
+                requests(get("1", "tables/T", #","dependsOn":[1]"#)),
+                "dependsOn: a string is expected"
+            ),
+            (
+                requests(post("1", #","atomicityGroup":"g","dependsOn":["g"]"#)),
+                "request's own group"
+            ),
+            (
+                requests(
+                    post("1", #","atomicityGroup":"g""#),
+                    post("2", #","atomicityGroup":"g","dependsOn":["g"]"#)
+                ), "the request's own group"
+            ),
+            (requests(get("1", "tables/T", #","atomicityGroup":"g""#)), "only writes of tables"),
+            (requests(post("1", #","atomicityGroup":"g""#, url: "api/x")), "only writes of tables"),
+            (requests(post("1", #","atomicityGroup":"1""#)), "it is the id of a request"),
+            (
+                requests(post("g"), post("1", #","atomicityGroup":"g""#)),
+                "it is the id of a request"
+            ),
+            (
+                requests(post("1", #","atomicityGroup":"g""#), post("g")),
+                "the name of an atomicityGroup"
+            ),
+            (requests(post("1", #","atomicityGroup":"""#)), "atomicityGroup: 1 to 128"),
+            (
+                requests(
+                    post("1", #","atomicityGroup":"g""#),
+                    post("2"),
+                    post("3", #","atomicityGroup":"g""#)
+                ), "its requests are not adjacent"
+            ),
+            (requests(post("1", #","more":1"#)), "a member that is none of"),
+            (requests(post("1", #","headers":[]"#)), "an object of strings"),
+            (requests(post("1", #","headers":{"a":1}"#)), "headers: a string is expected"),
+            (requests(post("1", #","headers":{"a":null}"#)), "an object of strings"),
+            (requests(post("1", #","headers":{"a b":"c"}"#)), "not that of a header"),
+            (requests(post("1", #","headers":{"a":"c\r\nd: e"}"#)), "control characters"),
+            (requests(post("1", #","headers":{"a":"1","A":"2"}"#)), "a name comes twice"),
+            (requests(post("1", #","headers":{"authorization":"x"}"#)), "the token of the batch"),
+            (requests(post("1", #","headers":{"X-ZUMO-AUTH":"x"}"#)), "the token of the batch"),
+            (requests(post("1", #","headers":{"host":"other"}"#)), "not that of the batch"),
+            (requests(get("1", "tables/T", #","body":{}"#)), "GET and DELETE have none"),
+            (
+                requests(post("1", #","headers":{"content-type":"text/plain"}"#)),
+                "a string is expected"
+            ),
+            (
+                requests(
+                    #"{"id":"1","method":"post","url":"api/x","body":"+","#
+                        + #""headers":{"content-type":"image/png"}}"#
+                ), "base64url is expected"
+            ),
+        ]
+    )
     func rejectsMalformedBatches(_ text: String, _ reason: String) throws {
         let error = try #require(throws: ServerError.self) { try Self.read(text) }
         #expect(error.status == 400)
         #expect(error.message.contains(reason), "\(error.message)")
     }
 
-    @Test(arguments: [
-        "http://other.test/tables/T", "https://example.test:8081/tables/T", "//other/tables/T",
-        "http://example.test:8080.other/tables/T", "http://example.test:8080@other/tables/T",
-        "http://user@example.test:8080/tables/T", "file:///etc/passwd", "ftp://example.test:8080/",
-        "https://sync.example/apple", "https://sync.example/tables/T", "javascript:1",
-    ])
+    @Test(
+        "A batch with the URL of another origin is rejected",
+        arguments: [
+            "http://other.test/tables/T", "https://example.test:8081/tables/T", "//other/tables/T",
+            "http://example.test:8080.other/tables/T", "http://example.test:8080@other/tables/T",
+            "http://user@example.test:8080/tables/T", "file:///etc/passwd",
+            "ftp://example.test:8080/",
+            "https://sync.example/apple", "https://sync.example/tables/T", "javascript:1",
+        ]
+    )
     func rejectsOtherOrigins(_ url: String) throws {
         let error = try #require(throws: ServerError.self) {
             try Self.read(Self.requests(Self.get("1", url)))
@@ -142,7 +161,8 @@ import TidelineServerCore
         #expect(error.message.contains("not an address of this server"))
     }
 
-    @Test func rejectsBatchesOverTheLimits() throws {
+    @Test("A batch that exceeds the limits of requests or bytes is rejected with 413")
+    func rejectsBatchesOverTheLimits() throws {
         var limits = ServerLimits()
         limits.batchRequests = 2
         let two = Self.requests(Self.get("1"), Self.get("2"))
@@ -160,7 +180,8 @@ import TidelineServerCore
         #expect(large.message.contains("limits.batchBytes"))
     }
 
-    @Test func rejectsTooManyHeaders() throws {
+    @Test("A request of a batch with more than 100 headers is rejected")
+    func rejectsTooManyHeaders() throws {
         let headers = (0...100).map { "\"h\($0)\":\"\"" }.joined(separator: ",")
         let error = try #require(throws: ServerError.self) {
             try Self.read(Self.requests(Self.post("1", #","headers":{\#(headers)}"#)))
@@ -170,22 +191,28 @@ import TidelineServerCore
 
     // MARK: - Read
 
-    @Test(arguments: [
-        ("tables/T", "/tables/T", ""), ("/tables/T", "/tables/T", ""),
-        ("tables/T?$top=1&x=a?b", "/tables/T", "$top=1&x=a?b"),
-        ("tables/T?$filter=text eq 'ä/b:c'", "/tables/T", "$filter=text eq 'ä/b:c'"),
-        ("http://example.test:8080/tables/T?$top=1", "/tables/T", "$top=1"),
-        ("HTTPS://EXAMPLE.TEST:8080/tables/T", "/tables/T", ""),
-        ("https://sync.example/app/tables/T", "/tables/T", ""),
-        ("https://sync.example/app?x", "/", "x"), ("$events", "/$events", ""),
-        ("$metadata", "/$metadata", ""), ("tables/a:b", "/tables/a:b", ""),
-    ])
+    @Test(
+        "A URL in a batch is split into path and query",
+        arguments: [
+            ("tables/T", "/tables/T", ""), ("/tables/T", "/tables/T", ""),
+            ("tables/T?$top=1&x=a?b", "/tables/T", "$top=1&x=a?b"),
+            ("tables/T?$filter=text eq 'ä/b:c'", "/tables/T", "$filter=text eq 'ä/b:c'"),
+            ("http://example.test:8080/tables/T?$top=1", "/tables/T", "$top=1"),
+            ("HTTPS://EXAMPLE.TEST:8080/tables/T", "/tables/T", ""),
+            ("https://sync.example/app/tables/T", "/tables/T", ""),
+            ("https://sync.example/app?x", "/", "x"), ("$events", "/$events", ""),
+            ("$metadata", "/$metadata", ""), ("tables/a:b", "/tables/a:b", ""),
+        ]
+    )
     func readsURLs(_ url: String, _ path: String, _ query: String) throws {
         let envelope = try Self.read(Self.requests(Self.get("1", url)))
         #expect(envelope.requests[0].target == .path(path, query: query))
     }
 
-    @Test(arguments: [("example.test", "http"), ("example.test:80", "http"), ("a:443", "https")])
+    @Test(
+        "A URL with or without the default port leads to the same origin",
+        arguments: [("example.test", "http"), ("example.test:80", "http"), ("a:443", "https")]
+    )
     func knowsDefaultPorts(_ host: String, _ scheme: String) throws {
         let origin = BatchOrigin(host: host, publicURL: nil)
         let name = host.prefix { $0 != ":" }
@@ -195,7 +222,8 @@ import TidelineServerCore
         }
     }
 
-    @Test func readsReferences() throws {
+    @Test("A request of a batch may reference the row of an earlier request")
+    func readsReferences() throws {
         let envelope = try Self.read(
             Self.requests(
                 Self.post("a"),
@@ -214,7 +242,8 @@ import TidelineServerCore
         #expect(envelope.units.map(\.kind) == [.write, .single, .write, .single])
     }
 
-    @Test func readsGroups() throws {
+    @Test("The requests of an atomic group become one unit with its dependencies")
+    func readsGroups() throws {
         let group = #","atomicityGroup":"g""#
         let envelope = try Self.read(
             Self.requests(
@@ -233,7 +262,7 @@ import TidelineServerCore
         )
     }
 
-    @Test func readsBodiesByteForByte() throws {
+    @Test("JSON bodies in a batch are read byte for byte") func readsBodiesByteForByte() throws {
         let bodies = [
             #" { "a" : 1.0e2,  "a":"\u0041" } "#, "[1, 2]", #""text""#, "12", "true", "false",
             "null",
@@ -257,7 +286,8 @@ import TidelineServerCore
         )
     }
 
-    @Test func readsBodiesOfOtherTypes() throws {
+    @Test("A body of another content type is decoded from its string")
+    func readsBodiesOfOtherTypes() throws {
         func body(_ type: String, _ body: String) throws -> String {
             let envelope = try Self.read(
                 Self.requests(
@@ -273,7 +303,8 @@ import TidelineServerCore
         #expect(try body("Application/JSON; charset=utf-8", "{}") == "{}")
     }
 
-    @Test func acceptsAnnotationsAndNulls() throws {
+    @Test("Annotations and nulls in a request of a batch are ignored")
+    func acceptsAnnotationsAndNulls() throws {
         let envelope = try Self.read(
             Self.requests(
                 #"{"@odata.x":1,"id":"1","method":"get","url":"a","headers":null,"#

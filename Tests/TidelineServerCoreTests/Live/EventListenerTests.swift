@@ -28,7 +28,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func changesOfOneTableAreOneEvent() {
+    @Test("Several changes of one table are one event") func changesOfOneTableAreOneEvent() {
         var listener = Self.listener(nil, [1, 1, 1])
         #expect(!listener.isPending)
         #expect(listener.next([1, 1, 1]) == [])
@@ -48,7 +48,7 @@ import TidelineServerCore
         #expect(!listener.isPending && listener.next([3, 1, 1]) == [])
     }
 
-    @Test func changesOfOtherTablesCauseNoEvent() {
+    @Test("Changes of other tables cause no event") func changesOfOtherTablesCauseNoEvent() {
         var listener = EventListener(
             [EventListener.Table(place: 4, name: "d")],
             epoch: 7,
@@ -60,8 +60,8 @@ import TidelineServerCore
         #expect(!listener.isPending)
     }
 
-    /// A listener that disconnects between two events of one send still gets the second; after both, none.
-    @Test func eachEventOfASendHasASeparateID() {
+    @Test("A listener that disconnects between two events of one send gets the second later")
+    func eachEventOfASendHasASeparateID() {
         var listener = Self.listener(nil, [1, 1, 1])
         listener.mark([true, false, true])
         let stamps: [Int64] = [5, 1, 6]
@@ -72,8 +72,8 @@ import TidelineServerCore
         #expect(!Self.listener(events[1].id, stamps).isPending)
     }
 
-    /// Changes that were not sent when the stream ended are sent when it is reopened, and so are later ones.
-    @Test func reconnectedListenersGetWhatTheyMissed() {
+    @Test("A reopened stream reports the changes that were not sent before")
+    func reconnectedListenersGetWhatTheyMissed() {
         let opening = Self.events(Self.listener(nil, [1, 1, 1]).opening([1, 1, 1]))
         let id = opening.first?.id ?? ""
         #expect(!Self.listener(id, [1, 1, 1]).isPending)
@@ -85,17 +85,22 @@ import TidelineServerCore
         #expect(Self.events(third.next([1, 9, 1])).map(\.table) == ["c"])
     }
 
-    @Test(arguments: [
-        "", "x", "0", "12", String(repeating: "f", count: 16), String(repeating: "0", count: 48),
-        String(repeating: "g", count: 48), String(repeating: "é", count: 24),
-        String(repeating: "0", count: 16 * 400),
-    ])
+    @Test(
+        "An unknown event ID makes the listener report all tables",
+        arguments: [
+            "", "x", "0", "12", String(repeating: "f", count: 16),
+            String(repeating: "0", count: 48),
+            String(repeating: "g", count: 48), String(repeating: "é", count: 24),
+            String(repeating: "0", count: 16 * 400),
+        ]
+    )
     func unknownIDsMeanThatAllMayHaveChanged(_ id: String) {
         var listener = Self.listener(id, [1, 1, 1])
         #expect(Self.events(listener.next([1, 1, 1])).map(\.table) == ["a", "b", "c"])
     }
 
-    @Test func anotherEpochMeansThatAllMayHaveChanged() {
+    @Test("An event ID of another epoch makes the listener report changes")
+    func anotherEpochMeansThatAllMayHaveChanged() {
         let id = EventID(
             epoch: 8,
             marks: Self.tables.map { EventID.Mark(table: $0.number, stamp: 1) }
@@ -104,8 +109,8 @@ import TidelineServerCore
         #expect(Self.listener(id.text, [1, 1, 1]).isPending)
     }
 
-    /// A listener receives the same bytes whether they are shared with other listeners or not.
-    @Test func sharedEventsEqualUnsharedEvents() {
+    @Test("A listener receives the same bytes whether events are shared or not")
+    func sharedEventsEqualUnsharedEvents() {
         let stamps: [Int64] = [5, 7, 6]
         let others = [EventListener.Table(place: 0, name: "a")]
         var texts = EventTexts()
@@ -129,8 +134,7 @@ import TidelineServerCore
         #expect(texts.next(for: &listener, later) == own.next(later))
     }
 
-    /// Changes that do not fit stay pending.
-    @Test func theSizeOfEventsIsBounded() {
+    @Test("Events that do not fit into one send stay pending") func theSizeOfEventsIsBounded() {
         var listener = Self.listener(nil, [])
         listener.mark([true, true, true])
         #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["a"])
@@ -141,7 +145,7 @@ import TidelineServerCore
 }
 
 @Suite struct EventBoardTests {
-    @Test func aLoopIsWokenOnceForManyCommits() {
+    @Test("An event loop is woken once for several commits") func aLoopIsWokenOnceForManyCommits() {
         let board = EventBoard()
         board.changed([TableStamp(table: "A", stamp: 1)])
         let wakes = ServerTraffic.Counter()

@@ -49,7 +49,7 @@ import TidelineServerCore
             (fields(match: "\"x\"", none: own), .failed, .failed),
         ]
 
-    @Test func followRFC9110() throws {
+    @Test("Preconditions are evaluated as RFC 9110 requires") func followRFC9110() throws {
         for (fields, read, write) in Self.cases {
             let conditions = try Preconditions(fields)
             let name = "\(fields)"
@@ -64,22 +64,29 @@ import TidelineServerCore
         }
     }
 
-    @Test(arguments: ["", "\"", "\"x", "x y", "\"x\" \"y\"", "W/", ",", "a,b", "W/x y"])
+    @Test(
+        "A malformed entity tag is rejected",
+        arguments: ["", "\"", "\"x", "x y", "\"x\" \"y\"", "W/", ",", "a,b", "W/x y"]
+    )
     func malformedTagsAreRejected(_ text: String) {
         #expect(throws: ServerError.self) { try Preconditions(Self.fields(match: text)) }
     }
 
-    @Test(arguments: [
-        (#""a\"b""#, [#"a\"b"#]), (#""a\"b", "c""#, [#"a\"b"#, "c"]),
-        (#""a\", "b""#, [#"a\"#, "b"]),
-        (#""a\""#, [#"a\"#]), (#""", "x""#, ["", "x"]),
-    ])
+    @Test(
+        "Quotes and backslashes within entity tags are parsed",
+        arguments: [
+            (#""a\"b""#, [#"a\"b"#]), (#""a\"b", "c""#, [#"a\"b"#, "c"]),
+            (#""a\", "b""#, [#"a\"#, "b"]),
+            (#""a\""#, [#"a\"#]), (#""", "x""#, ["", "x"]),
+        ]
+    )
     func quotesWithinTags(_ text: String, _ tags: [String]) throws {
         let conditions = try Preconditions(Self.fields(match: text))
         #expect(conditions.ifMatch == .strong(tags))
     }
 
-    @Test func datesInAllFormats() {
+    @Test("HTTP dates in all three formats are parsed, and invalid ones are rejected")
+    func datesInAllFormats() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
             "Sun Nov  6 08:49:37 1994",

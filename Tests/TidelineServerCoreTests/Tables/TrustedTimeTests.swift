@@ -28,7 +28,8 @@ import TidelineServerCore
         mutating func restart() { time = TrustedTime() }
     }
 
-    @Test func aTimeNearTheNewestCommitIsTrusted() {
+    @Test("A time near the newest commit is trusted, and a time far from it is not")
+    func aTimeNearTheNewestCommitIsTrusted() {
         var process = Process()
         #expect(process.read(Self.start, 0, newest: Self.start - Self.hour) != nil)
         process = Process()
@@ -39,13 +40,15 @@ import TidelineServerCore
         #expect(process.read(Self.start + Self.hour / 2, 0) == nil)
     }
 
-    @Test func timeThatPassesOnBothClocksIsTrusted() {
+    @Test("Time that passes on the wall clock and on the steady clock is trusted")
+    func timeThatPassesOnBothClocksIsTrusted() {
         var process = Process()
         #expect(process.read(Self.start, 0) != nil)
         #expect(process.read(Self.start + 400 * Self.day, 400 * Self.day) != nil)
     }
 
-    @Test func anHourProvesATime() {
+    @Test("A jump of the wall clock is trusted after an hour of steady time")
+    func anHourProvesATime() {
         var process = Process()
         _ = process.read(Self.start, 0)
         let late = Self.start + 3650 * Self.day
@@ -59,7 +62,8 @@ import TidelineServerCore
         #expect(later?.end(days: 1) == late + Self.hour + Self.day)
     }
 
-    @Test func aClockThatJumpsProvesNothing() {
+    @Test("A wall clock that jumps repeatedly is never trusted")
+    func aClockThatJumpsProvesNothing() {
         var process = Process()
         _ = process.read(Self.start, 0)
         for number in Int64(1)..<20 {
@@ -68,8 +72,8 @@ import TidelineServerCore
         }
     }
 
-    /// The first time was not proven, so a lower one is trusted at once, and returning to the first needs a proof.
-    @Test func aFirstStartWithAClockAheadIsForgotten() {
+    @Test("After a first start with a clock ahead, an earlier time is trusted at once")
+    func aFirstStartWithAClockAheadIsForgotten() {
         var process = Process()
         _ = process.read(Self.start + 3650 * Self.day, 0)
         process.restart()
@@ -77,7 +81,8 @@ import TidelineServerCore
         #expect(process.read(Self.start + 3650 * Self.day, 1_000_000) == nil)
     }
 
-    @Test func aClockThatIsBrieflyBehindChangesNothing() {
+    @Test("A wall clock that is briefly behind does not change the trusted time")
+    func aClockThatIsBrieflyBehindChangesNothing() {
         var process = Process()
         _ = process.read(Self.start, 0)
         _ = process.read(Self.start + Self.hour, Self.hour)
@@ -86,7 +91,7 @@ import TidelineServerCore
         #expect(after?.end(days: 1) == Self.start + Self.hour + 2_000_000 - Self.day)
     }
 
-    @Test func extremeTimesDoNotOverflow() {
+    @Test("Extreme times do not overflow") func extremeTimesDoNotOverflow() {
         for wall in [Int64.min, -1, 0, .max] {
             for memory in [Int64.min, 0, .max] {
                 var process = Process()
@@ -104,7 +109,8 @@ import TidelineServerCore
         #expect(RemovalTime(now: 0).end(days: .max) == nil)
     }
 
-    @Test func theStateRoundTripsAsText() {
+    @Test("The stored state is parsed from its text, and other texts are rejected")
+    func theStateRoundTripsAsText() {
         let memory = TrustedTime.Memory(time: 5, latest: 7, isProven: true, agesFrom: -1)
         #expect(TrustedTime.Memory(text: memory.text) == memory)
         for text in ["", "1 2 3", "a 1 1 1", "1 1 1 1 1"] {

@@ -58,21 +58,24 @@ import TidelineTestKit
         return results
     }
 
-    @Test func batchesThatWaitAreOneTransaction() async throws {
+    @Test("Batches that wait are committed in one transaction")
+    func batchesThatWaitAreOneTransaction() async throws {
         let engine = engine()
         _ = try await queue(["a", "b", "c"], engine)
         #expect(transactions.all == [["a", "b", "c"]])
         await engine.stop()
     }
 
-    @Test func largeBatchesAreCommittedAfterTheOthers() async throws {
+    @Test("A large batch is committed in its own transaction after the small ones")
+    func largeBatchesAreCommittedAfterTheOthers() async throws {
         let engine = engine()
         _ = try await queue(["large", "a", "b"], engine)
         #expect(transactions.all == [["a", "b"], ["large"]])
         await engine.stop()
     }
 
-    @Test func theOtherBatchesOfAFailedTransactionAreRepeated() async throws {
+    @Test("The other batches of a failed transaction are retried without the failed one")
+    func theOtherBatchesOfAFailedTransactionAreRepeated() async throws {
         let engine = engine()
         let results = try await queue(["a", "broken", "b"], engine)
         #expect(transactions.all == [["a", "b"]])
@@ -80,8 +83,10 @@ import TidelineTestKit
         await engine.stop()
     }
 
-    /// The batches that are still queued when the engine is stopped are answered, even if they need a lock.
-    @Test(arguments: ["blocked", "large blocked"])
+    @Test(
+        "A queued batch that needs a lock is rejected with 503 when the engine stops",
+        arguments: ["blocked", "large blocked"]
+    )
     func everyBatchOfTheLastTurnIsAnswered(id: String) async throws {
         let engine = engine()
         let results = try await queue(["a", id], engine) { engine.queue.stop() }
@@ -94,8 +99,8 @@ import TidelineTestKit
         #expect(error.status == 503)
     }
 
-    /// The batches after a full transaction are committed by the next one, even if earlier ones were rejected.
-    @Test func theRestOfAFullTransactionIsCommittedByTheNext() async throws {
+    @Test("The batches after a full transaction are committed by the next one")
+    func theRestOfAFullTransactionIsCommittedByTheNext() async throws {
         let engine = engine()
         let ids = ["a", "broken 1", "full", "b", "c", "broken 2"]
         let results = try await queue(ids, engine)
@@ -110,7 +115,8 @@ import TidelineTestKit
         await engine.stop()
     }
 
-    @Test func blockedBatchesNeedAsManyTransactionsAsTheyFill() async throws {
+    @Test("Blocked batches are committed in as many transactions as they fill")
+    func blockedBatchesNeedAsManyTransactionsAsTheyFill() async throws {
         let engine = engine()
         let ids = ["free blocked full 1", "free blocked full 2", "free blocked 3"]
         let results = try await queue(ids, engine) { engine.queue.stop() }
@@ -119,15 +125,18 @@ import TidelineTestKit
         for result in results { #expect(throws: Never.self) { try result.get() } }
     }
 
-    @Test func largeBatchesNeedAsManyTransactionsAsTheyFill() async throws {
+    @Test("Large batches are committed in as many transactions as they fill")
+    func largeBatchesNeedAsManyTransactionsAsTheyFill() async throws {
         let engine = engine()
         _ = try await queue(["large full 1", "large 2", "a"], engine)
         #expect(transactions.all == [["a"], ["large full 1"], ["large 2"]])
         await engine.stop()
     }
 
-    /// If a session rejects no batch of a failed transaction, all of them fail, instead of being repeated forever.
-    @Test(.timeLimit(.minutes(1)))
+    @Test(
+        "All batches fail if the session rejects no batch of a failed transaction",
+        .timeLimit(.minutes(1))
+    )
     func aFailureOfNoBatchFailsAll() async throws {
         let engine = engine()
         for result in try await queue(["a", "odd"], engine) {

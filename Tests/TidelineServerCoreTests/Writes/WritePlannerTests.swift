@@ -118,7 +118,8 @@ import TidelineServerCore
         ),
     ]
 
-    @Test(arguments: cases) func rejectionsAreOutcomes(_ example: Case) throws {
+    @Test("A rejected write has an outcome with its status and changes no row", arguments: cases)
+    func rejectionsAreOutcomes(_ example: Case) throws {
         var operation = WriteOperation(example.kind, id: "a")
         operation.values = [example.text.map { .text($0) }, nil]
         operation.view = try example.view.map(Self.condition)

@@ -47,7 +47,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func aCallerHasItsShare() async throws {
+    @Test("A caller cannot take the slots of other callers in a full queue")
+    func aCallerHasItsShare() async throws {
         var tasks: [Task<[GroupOutcome], any Error>] = []
         // No other caller waits.
         for _ in 0..<5 { tasks.append(try await wait("anna")) }
@@ -66,7 +67,8 @@ import TidelineTestKit
     }
 
     /// Large writes and those that change tables are taken from the queue and wait for their turn.
-    @Test func writesThatAreSetAsideCountForTheirCaller() async throws {
+    @Test("Writes that are set aside count toward the limit of their caller")
+    func writesThatAreSetAsideCountForTheirCaller() async throws {
         queue.setAside(4, of: ["anna": 4])
         let bert = try await wait("bert")
         #expect(await isRejected("anna"))

@@ -92,7 +92,11 @@ struct CountedPullTests {
         }
     }
 
-    @Test(arguments: counting, Move.allCases)
+    @Test(
+        "No row is missed when rows leave the pages of a pull",
+        arguments: counting,
+        Move.allCases
+    )
     func noRowIsMissed(algorithm: Device.Algorithm, move: Move) async throws {
         let (device, table) = try await Self.pull(algorithm, move)
         #expect(device == table)
@@ -100,10 +104,11 @@ struct CountedPullTests {
         #expect(table.count == (isDelete ? Self.rows - Self.moves : Self.rows))
     }
 
-    /// The same if departed rows are not counted: the test then detects the missed rows.
-    ///
     /// The .NET client follows links, which name a row.
-    @Test(arguments: counting.filter { $0 != .dotNet })
+    @Test(
+        "Rows are missed if departed rows are not counted",
+        arguments: counting.filter { $0 != .dotNet }
+    )
     func withoutTheCountRowsAreMissed(algorithm: Device.Algorithm) async throws {
         let (device, table) = try await Self.pull(algorithm, .updatedByPsql, forgetting: true)
         #expect(Set(table.keys).subtracting(device.keys).count > 0)

@@ -65,10 +65,13 @@ struct ExternalWriterTests {
         }
     }
 
-    @Test(arguments: [
-        "TRUNCATE \"TodoItem\"", "TRUNCATE \"TodoItem\" CASCADE",
-        "BEGIN; INSERT INTO tideline.moved VALUES ('x', 1); TRUNCATE \"TodoItem\"; COMMIT",
-    ])
+    @Test(
+        "A TRUNCATE by an external writer is rejected, and no row changes",
+        arguments: [
+            "TRUNCATE \"TodoItem\"", "TRUNCATE \"TodoItem\" CASCADE",
+            "BEGIN; INSERT INTO tideline.moved VALUES ('x', 1); TRUNCATE \"TodoItem\"; COMMIT",
+        ]
+    )
     func truncateIsRejected(script: String) async throws {
         let shared = try await SharedDatabase()
         let before = try shared.rows()
@@ -80,7 +83,7 @@ struct ExternalWriterTests {
         #expect(await shared.doors[1].send("GET", "/tables/TodoItem").ids == ["a", "b", "c"])
     }
 
-    @Test(arguments: [true, false])
+    @Test("A change of an ID by an external writer is rejected", arguments: [true, false])
     func aChangeOfAnIDIsRejected(softDelete: Bool) async throws {
         var table = Door.todo
         table.softDelete = softDelete
@@ -124,7 +127,7 @@ struct ExternalWriterTests {
         }
     }
 
-    @Test(arguments: [true, false])
+    @Test("A delete by an external writer reaches the delta of a device", arguments: [true, false])
     func aDeleteReachesTheDeltaOfADevice(softDelete: Bool) async throws {
         var table = Door.todo
         table.softDelete = softDelete
@@ -159,7 +162,10 @@ struct ExternalWriterTests {
         }
     }
 
-    @Test(arguments: Device.Algorithm.allCases)
+    @Test(
+        "A delete by an external writer reaches the pulls of the original clients",
+        arguments: Device.Algorithm.allCases
+    )
     func aDeleteReachesThePullsOfOriginalClients(algorithm: Device.Algorithm) async throws {
         let shared = try await SharedDatabase()
         var devices = shared.doors.map { Device(algorithm, $0, size: 2) }
@@ -176,8 +182,8 @@ struct ExternalWriterTests {
 
     // MARK: - Open transactions
 
-    /// A server waits for an uncommitted transaction neither with its writes nor with its reads.
-    @Test func anOpenTransactionDelaysNoServer() async throws {
+    @Test("An uncommitted external transaction delays neither reads nor writes of a server")
+    func anOpenTransactionDelaysNoServer() async throws {
         let shared = try await SharedDatabase()
         var links: [String] = []
         for door in shared.doors { links.append(try await Self.link(of: door)) }

@@ -86,8 +86,8 @@ struct OperatorTriggerTests {
         }
     }
 
-    /// A constraint that is checked by the COMMIT rejects only the row that violates it.
-    @Test func aDeferredConstraintRejectsNoOtherWrite() async throws {
+    @Test("A deferred constraint rejects only the write that violates it")
+    func aDeferredConstraintRejectsNoOtherWrite() async throws {
         let shared = try await SharedDatabase()
         try shared.psql.execute(
             """
@@ -121,8 +121,8 @@ struct OperatorTriggerTests {
         #expect(count == 20)
     }
 
-    /// Another transaction holds the row that a foreign key refers to: only the writes that refer to it are rejected.
-    @Test func aHeldForeignKeyRejectsNoOtherWrite() async throws {
+    @Test("A locked row that a foreign key references rejects only the writes that refer to it")
+    func aHeldForeignKeyRejectsNoOtherWrite() async throws {
         let shared = try await SharedDatabase()
         try shared.psql.execute(
             """
@@ -156,8 +156,10 @@ struct OperatorTriggerTests {
         #expect(answer.status == 201)
     }
 
-    /// A row that a trigger or a rule suppresses was not written, and is not reported as written.
-    @Test(arguments: ["trigger", "rule"])
+    @Test(
+        "A write that a trigger or a rule suppresses is rejected",
+        arguments: ["trigger", "rule"]
+    )
     func aSuppressedWriteIsRejected(by kind: String) async throws {
         let shared = try await SharedDatabase(softDelete: false)
         #expect(await shared.post("TodoItem", #"{"id":"a","text":"was"}"#).status == 201)
@@ -202,7 +204,8 @@ struct OperatorTriggerTests {
     }
 
     /// The response to a write has the values that were sent; the writer pulls the ones that the trigger made of them.
-    @Test func rowsThatATriggerChangesArePulled() async throws {
+    @Test("The writer pulls the values that a trigger gave its row")
+    func rowsThatATriggerChangesArePulled() async throws {
         let shared = try await SharedDatabase()
         let link = try await shared.link("TodoItem")
         try shared.trigger(
@@ -230,8 +233,8 @@ struct OperatorTriggerTests {
         #expect(after["version"] as? String == patched.row["version"] as? String)
     }
 
-    /// A trigger writes to another table of the server after a device's write.
-    @Test func triggerWritesToOtherTablesAreReported() async throws {
+    @Test("Changes that a trigger makes in another table are reported")
+    func triggerWritesToOtherTablesAreReported() async throws {
         let shared = try await SharedDatabase()
         #expect(await shared.post("Note", #"{"id":"n","count":0}"#).status == 201)
         let link = try await shared.link("Note")
@@ -263,7 +266,10 @@ struct OperatorTriggerTests {
     }
 
     /// Writes of other callers to the same rows that a trigger changes, in the same transactions.
-    @Test(arguments: [false, true])
+    @Test(
+        "Concurrent writes of other callers do not revert the changes of a trigger",
+        arguments: [false, true]
+    )
     func noChangeByATriggerIsReverted(inOneBatch: Bool) async throws {
         let shared = try await SharedDatabase()
         #expect(await shared.post("Note", #"{"id":"n","count":0}"#).status == 201)
@@ -309,8 +315,10 @@ struct OperatorTriggerTests {
         #expect(reported["version"] as? String == RowVersion.text(stored.integer(0, 1)))
     }
 
-    /// An operator's foreign keys change further rows.
-    @Test(arguments: ["CASCADE", "SET NULL"])
+    @Test(
+        "Changes that an operator's foreign keys make in further rows are reported",
+        arguments: ["CASCADE", "SET NULL"]
+    )
     func changesByForeignKeysAreReported(action: String) async throws {
         let shared = try await SharedDatabase(softDelete: false)
         try shared.psql.execute(
@@ -333,8 +341,10 @@ struct OperatorTriggerTests {
         }
     }
 
-    /// A row of a table with tombstones is deleted with the row that it references.
-    @Test(arguments: ["device", "psql"])
+    @Test(
+        "A delete that cascades to a table with tombstones is reported",
+        arguments: ["device", "psql"]
+    )
     func aCascadeToATableWithTombstonesIsReported(by who: String) async throws {
         var parent = Door.todo
         parent.softDelete = false
@@ -364,8 +374,8 @@ struct OperatorTriggerTests {
         #expect((reported.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
     }
 
-    /// A common mistake in a trigger: it names a table that was dropped.
-    @Test func aBrokenTriggerRejectsNoOtherWrite() async throws {
+    @Test("A trigger that names a dropped table rejects only the writes that use it")
+    func aBrokenTriggerRejectsNoOtherWrite() async throws {
         let shared = try await SharedDatabase()
         try shared.trigger(
             "AFTER INSERT",
@@ -388,8 +398,8 @@ struct OperatorTriggerTests {
         #expect(Set(statuses["bad"] ?? []) == [503])
     }
 
-    /// A trigger that changes the owner of a row: the former owner is notified.
-    @Test func anOwnerChangeByATriggerIsReported() async throws {
+    @Test("A trigger that changes the owner of a row removes it from the former owner")
+    func anOwnerChangeByATriggerIsReported() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table)
@@ -409,7 +419,8 @@ struct OperatorTriggerTests {
     }
 
     /// A trigger that sets no timestamp itself writes while rows of its table get their timestamps.
-    @Test func triggerWritesDuringTimestampingAreReported() async throws {
+    @Test("A write of a trigger while rows get their timestamps is reported")
+    func triggerWritesDuringTimestampingAreReported() async throws {
         let shared = try await SharedDatabase()
         #expect(await shared.post("Note", #"{"id":"n","count":0}"#).status == 201)
         let link = try await shared.link("Note")
@@ -424,7 +435,8 @@ struct OperatorTriggerTests {
         #expect((try await shared.changes(link)["n"] ?? nil)?["item"] as? String == "by psql")
     }
 
-    @Test func aRejectionByATriggerIsNotAServerError() async throws {
+    @Test("A rejection by a trigger is sent as 400 without the message of the trigger")
+    func aRejectionByATriggerIsNotAServerError() async throws {
         let shared = try await SharedDatabase()
         try shared.trigger(
             "BEFORE INSERT",
@@ -438,8 +450,8 @@ struct OperatorTriggerTests {
         #expect(await other.status == 201)
     }
 
-    /// Rows of one group that need each other, whatever the tables are called and whatever is done to the rows.
-    @Test func aGroupIsWrittenInItsOrder() async throws {
+    @Test("An atomic group writes its rows in the order of its requests")
+    func aGroupIsWrittenInItsOrder() async throws {
         let shared = try await SharedDatabase(softDelete: false)
         try shared.psql.execute(
             """
@@ -478,8 +490,8 @@ struct OperatorTriggerTests {
         #expect(left.text(0, 0) == "q")
     }
 
-    /// A tombstone that other rows reference does not keep other tombstones from being removed.
-    @Test func aReferenceKeepsOneTombstone() async throws {
+    @Test("A referenced tombstone does not prevent the purge of other tombstones")
+    func aReferenceKeepsOneTombstone() async throws {
         var table = Door.todo
         table.tombstoneDays = 1
         let url = try PostgresCluster.shared().database()
@@ -504,8 +516,8 @@ struct OperatorTriggerTests {
         #expect(left == "b")
     }
 
-    /// When the tombstone of a deleted row is purged, the deletes that cascade from it are reported.
-    @Test func aPurgeReportsCascadingDeletes() async throws {
+    @Test("The purge of a tombstone reports the changes that cascade from it")
+    func aPurgeReportsCascadingDeletes() async throws {
         var tables = [Door.todo, Self.note]
         tables[0].tombstoneDays = 1
         let url = try PostgresCluster.shared().database()
@@ -536,7 +548,10 @@ struct OperatorTriggerTests {
     // MARK: - External writers
 
     /// Privileges on the table are sufficient, and the search path of the role does not matter.
-    @Test(arguments: [true, false])
+    @Test(
+        "Writes of a role that has privileges only on the table are reported",
+        arguments: [true, false]
+    )
     func writesOfARoleWithPrivilegesOnTheTableAreReported(softDelete: Bool) async throws {
         let shared = try await SharedDatabase(softDelete: softDelete)
         #expect(await shared.post("TodoItem", #"{"id":"a"}"#).status == 201)
@@ -573,12 +588,15 @@ struct OperatorTriggerTests {
         try shared.psql.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
     }
 
-    /// Values without a representation in JSON.
-    @Test(arguments: [
-        ("weight", "'NaN'"), ("weight", "'-Infinity'"), ("price", "'NaN'"), ("price", "'Infinity'"),
-        ("due", "'infinity'"), ("due", "'0044-03-15 12:00 BC'"), ("due", "'12026-01-01'"),
-        ("day", "'-infinity'"), ("day", "'0044-03-15 BC'"), ("createdAt", "'infinity'"),
-    ])
+    @Test(
+        "A value without a representation in JSON is rejected",
+        arguments: [
+            ("weight", "'NaN'"), ("weight", "'-Infinity'"), ("price", "'NaN'"),
+            ("price", "'Infinity'"),
+            ("due", "'infinity'"), ("due", "'0044-03-15 12:00 BC'"), ("due", "'12026-01-01'"),
+            ("day", "'-infinity'"), ("day", "'0044-03-15 BC'"), ("createdAt", "'infinity'"),
+        ]
+    )
     func valuesThatCannotBeSentAreRejected(column: String, value: String) async throws {
         let shared = try await SharedDatabase()
         let error = #expect(throws: PostgresError.self) {
@@ -591,7 +609,8 @@ struct OperatorTriggerTests {
     }
 
     /// A nightly job that empties a table and fills it again.
-    @Test func aRowThatIsInsertedAgainIsTheSameRow() async throws {
+    @Test("A row that an external writer deletes and inserts again is the same row")
+    func aRowThatIsInsertedAgainIsTheSameRow() async throws {
         let shared = try await SharedDatabase()
         for id in ["a", "b"] {
             #expect(
@@ -626,8 +645,8 @@ struct OperatorTriggerTests {
         #expect(error?.isUniqueViolation == true)
     }
 
-    /// A value that an earlier version accepted prevents neither a change to another column nor a delete.
-    @Test func valuesFromEarlierVersionsAreIgnored() async throws {
+    @Test("An invalid value from an earlier version prevents neither changes nor deletes")
+    func valuesFromEarlierVersionsAreIgnored() async throws {
         let shared = try await SharedDatabase()
         #expect(await shared.post("Note", #"{"id":"n"}"#).status == 201)
         try shared.psql.execute(
@@ -639,8 +658,8 @@ struct OperatorTriggerTests {
         #expect(try shared.psql.run("SELECT \"deleted\" FROM \"Note\"").boolean(0, 0))
     }
 
-    /// Two jobs that write to the same tables in different orders wait for each other without a deadlock.
-    @Test func jobsThatWriteInDifferentOrdersBothCommit() async throws {
+    @Test("Two jobs that write to two tables in different orders both commit")
+    func jobsThatWriteInDifferentOrdersBothCommit() async throws {
         let shared = try await SharedDatabase()
         let url = shared.url
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -671,8 +690,7 @@ struct OperatorTriggerTests {
         #expect(count.integer(0, 0) == 80)
     }
 
-    /// Columns may have the names of the triggers' variables.
-    @Test(arguments: [true, false])
+    @Test("Columns may have the names of the variables in triggers", arguments: [true, false])
     func columnsMayHaveAnyNames(softDelete: Bool) async throws {
         let names = [
             "first", "rows", "gone", "seen", "own", "before", "owners", "firsts", "counts", "stamp",
@@ -706,8 +724,8 @@ struct OperatorTriggerTests {
         await store.stop()
     }
 
-    /// A row that was to be inserted again, and was not: its delete is still reported.
-    @Test func aRowThatIsNotInsertedAgainIsReportedAsDeleted() async throws {
+    @Test("A deleted row whose new insert does nothing is reported as deleted")
+    func aRowThatIsNotInsertedAgainIsReportedAsDeleted() async throws {
         let shared = try await SharedDatabase()
         try shared.psql.execute("CREATE UNIQUE INDEX ON \"TodoItem\" (\"text\")")
         for (id, text) in [("a", "one"), ("b", "two")] {

@@ -28,7 +28,8 @@ struct ReaderPoolTests {
         return connection
     }
 
-    @Test(arguments: [2, 5]) func theNumberOfConnectionsIsLimited(readers: Int) async throws {
+    @Test("The number of connections for reads is limited", arguments: [2, 5])
+    func theNumberOfConnectionsIsLimited(readers: Int) async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database()) { options in
             options.readers = readers
             options.limits.queryTime = .seconds(300)
@@ -78,7 +79,8 @@ struct ReaderPoolTests {
     /// The maximum number of waiting reads in the store.
     private static let queueMax = 10_000
 
-    @Test func aReadIsRejectedWhenTheQueueIsFull() async throws {
+    @Test("A read is rejected with 503 when the queue is full")
+    func aReadIsRejectedWhenTheQueueIsFull() async throws {
         // A separate cluster, because this test waits for long, and other tests wait for the end of all transactions.
         let cluster = try PostgresCluster()
         let writes = try await PostgresWrites(try cluster.database()) { options in
@@ -125,8 +127,8 @@ struct ReaderPoolTests {
         withExtendedLifetime(cluster) {}
     }
 
-    /// A read that waits for a reader for longer than the query time limit is rejected, and the server continues.
-    @Test func aReadThatWaitsTooLongIsRejected() async throws {
+    @Test("A read that waits longer than the query time limit is rejected")
+    func aReadThatWaitsTooLongIsRejected() async throws {
         let cluster = try PostgresCluster()
         let url = try cluster.database()
         var limits = ServerLimits()

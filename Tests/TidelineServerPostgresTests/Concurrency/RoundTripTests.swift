@@ -84,7 +84,8 @@ struct RoundTripTests {
         #expect(transactions.map(\.count) == [2], "\(transactions)")
     }
 
-    @Test func plainWritesAreTwoRoundTrips() async throws {
+    @Test("Plain writes and atomic groups need two round trips")
+    func plainWritesAreTwoRoundTrips() async throws {
         let tapped = try await Tapped()
         for table in ["TodoItem", "Merged", "Hard"] {
             try await expectTwo(tapped) { await tapped.send("POST", table, #"{"id":"a"}"#) }
@@ -120,8 +121,8 @@ struct RoundTripTests {
         await tapped.stop()
     }
 
-    /// However many callers there are, the waiting writes form a group.
-    @Test func callersShareTheirRoundTrips() async throws {
+    @Test("The waiting writes of many callers share their round trips")
+    func callersShareTheirRoundTrips() async throws {
         let tapped = try await Tapped()
         let transactions = try await tapped.transactions {
             await withTaskGroup(of: Void.self) { group in
@@ -137,8 +138,8 @@ struct RoundTripTests {
         await tapped.stop()
     }
 
-    /// A merge reads the base version of the caller.
-    @Test func aMergeNeedsOneMoreForItsBase() async throws {
+    @Test("A merge needs one more round trip to read its base version")
+    func aMergeNeedsOneMoreForItsBase() async throws {
         let tapped = try await Tapped()
         await tapped.send("POST", "Merged", #"{"id":"a","text":"one","rank":1}"#)
         let first = await tapped.door.send("GET", "/tables/Merged/a")
@@ -163,7 +164,8 @@ struct RoundTripTests {
     /// A row that appears between the locks and the insert ends the transaction; the second transaction includes it.
     ///
     /// The trigger that inserts it is named like those of the server: another name would cost one more round trip.
-    @Test func aRowThatAppearsCausesASecondTransaction() async throws {
+    @Test("A row that appears before the insert causes a second transaction")
+    func aRowThatAppearsCausesASecondTransaction() async throws {
         let tapped = try await Tapped()
         try PostgresConnection(PostgresAddress(tapped.url)).execute(
             """

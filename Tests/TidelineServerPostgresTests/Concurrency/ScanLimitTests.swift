@@ -72,7 +72,8 @@ struct ScanLimitTests {
         "/$digest",
     ]
 
-    @Test func aScanOfAllRowsEndsAtTheTimeLimit() async throws {
+    @Test("A scan of all rows ends at the query time limit")
+    func aScanOfAllRowsEndsAtTheTimeLimit() async throws {
         let servers = try await Servers()
         let filter = "$filter=matchesPattern(text,'^first$')"
         let first = await servers.patient.send(

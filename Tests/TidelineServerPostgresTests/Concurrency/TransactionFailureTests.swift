@@ -89,7 +89,8 @@ struct TransactionFailureTests {
         return ["Repeatability-Request-ID": name, "Repeatability-First-Sent": first]
     }
 
-    @Test(arguments: cases) func transactionsAreRetriedOrRejected(one: Case) async throws {
+    @Test("A failed transaction is retried or rejected, depending on its error", arguments: cases)
+    func transactionsAreRetriedOrRejected(one: Case) async throws {
         let url = try PostgresCluster.shared().database()
         let door = try await Door(onPostgres: true, database: url)
         let psql = try PostgresConnection(PostgresAddress(url))
@@ -170,7 +171,8 @@ struct TransactionFailureTests {
     /// The server locks a, then b; the external transaction b, then a.
     ///
     /// The server's transaction is the one that fails: it has waited longer.
-    @Test func aDeadlockIsRetried() async throws {
+    @Test("A write whose transaction ends in a deadlock is retried")
+    func aDeadlockIsRetried() async throws {
         let (door, url, psql) = try await Self.begin()
         for _ in 0..<4 {
             try psql.execute(
@@ -206,7 +208,8 @@ struct TransactionFailureTests {
 
     /// If transactions use the isolation level repeatable read, which the operator may configure, a row that was
     /// changed in the meantime fails with 40001.
-    @Test func aRowThatWasChangedMeanwhileIsRetried() async throws {
+    @Test("A write of a row that changed meanwhile is retried under repeatable read")
+    func aRowThatWasChangedMeanwhileIsRetried() async throws {
         let cluster = try PostgresCluster.shared()
         let (first, url, psql) = try await Self.begin()
         await first.store.stop()
@@ -227,8 +230,8 @@ struct TransactionFailureTests {
         #expect(await door.send("GET", "/tables/TodoItem/a").row["rank"] as? Double == 7)
     }
 
-    /// If two servers insert the same row concurrently, one of them responds that it exists.
-    @Test func oneOfTwoConcurrentInsertsIsRejected() async throws {
+    @Test("One of two concurrent inserts of a row on two servers is rejected")
+    func oneOfTwoConcurrentInsertsIsRejected() async throws {
         let url = try PostgresCluster.shared().database()
         let doors = [
             try await Door(onPostgres: true, database: url),

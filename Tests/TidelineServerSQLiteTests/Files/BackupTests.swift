@@ -17,7 +17,8 @@ import TidelineServerSQLite
         return try ServerDatabase(configuration)
     }
 
-    @Test func copiesWhileRowsAreWritten() async throws {
+    @Test("A backup copies the database while rows are written")
+    func copiesWhileRowsAreWritten() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             for index in 0..<100 {
@@ -56,7 +57,10 @@ import TidelineServerSQLite
         #expect(try copy.integer("SELECT stamp FROM tideline_tables") == stamp)
     }
 
-    @Test(arguments: ["copy.db", "copy.db-wal", "copy.db-journal"])
+    @Test(
+        "A backup does not overwrite a file",
+        arguments: ["copy.db", "copy.db-wal", "copy.db-journal"]
+    )
     func overwritesNothing(_ name: String) async throws {
         try await withTemporaryDirectory { directory in
             try await Door(path: directory + "/a.db").store.stop()
@@ -74,8 +78,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A backup that was killed holds no lock; a running one does.
-    @Test func removesTheFilesOfAKilledBackup() async throws {
+    @Test("A backup removes the files of a killed backup but not those of a running one")
+    func removesTheFilesOfAKilledBackup() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let copy = directory + "/copy.db"
@@ -95,7 +99,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aSourceThatIsNotADatabase() async throws {
+    @Test("A backup of a file that is missing or not a database is rejected")
+    func aSourceThatIsNotADatabase() async throws {
         try await withTemporaryDirectory { directory in
             try Data("text".utf8).write(to: URL(filePath: directory + "/text"))
             for (name, code) in [("none", DatabaseError.Code.missing), ("text", .foreign)] {
@@ -109,13 +114,15 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aDatabaseInMemoryCannotBeBackedUp() throws {
+    @Test("A database in memory cannot be backed up")
+    func aDatabaseInMemoryCannotBeBackedUp() throws {
         var configuration = ServerConfiguration()
         configuration.database = .memory
         #expect(throws: DatabaseError.self) { try ServerDatabase(configuration) }
     }
 
-    @Test func aNewEpochNeedsExclusiveAccessToTheFile() async throws {
+    @Test("A new epoch needs exclusive access to the file")
+    func aNewEpochNeedsExclusiveAccessToTheFile() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door(path: path)

@@ -78,7 +78,7 @@ import TidelineTestKit
         return files
     }
 
-    @Test(arguments: cases)
+    @Test("A file that is rejected at the start is not changed", arguments: cases)
     func rejectedFilesStayUnchanged(_ example: Case) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -93,7 +93,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func missingFolder() async throws {
+    @Test("A missing folder is reported with the command that creates it")
+    func missingFolder() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/none/a.db"
             let error = #expect(throws: DatabaseError.self) { try SQLiteTableStore(path: path) }
@@ -102,12 +103,14 @@ import TidelineTestKit
         }
     }
 
-    /// SQLite's own messages are for its developers.
-    @Test(arguments: [
-        (5, DatabaseError.Code.inUse), (8, .notPermitted), (3, .notPermitted), (11, .damaged),
-        (13, .full), (26, .foreign), (14, .unavailable), (10 | 3 << 8, .unavailable),
-        (1, .unavailable),
-    ])
+    @Test(
+        "Errors of SQLite become messages that name the file instead of the SQL",
+        arguments: [
+            (5, DatabaseError.Code.inUse), (8, .notPermitted), (3, .notPermitted), (11, .damaged),
+            (13, .full), (26, .foreign), (14, .unavailable), (10 | 3 << 8, .unavailable),
+            (1, .unavailable),
+        ]
+    )
     func resultsOfSQLite(_ code: Int, _ expected: DatabaseError.Code) {
         let result = SQLiteError(code: Int32(code), message: "near SELECT", sql: "SELECT 1")
         let error = DatabaseError(result, path: "/a.db")
@@ -116,7 +119,8 @@ import TidelineTestKit
         #expect(!error.message.contains("SELECT"))
     }
 
-    @Test func oneServerForEachFile() async throws {
+    @Test("A file that a server uses is rejected under all its names")
+    func oneServerForEachFile() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let first = try await Door(path: path)
@@ -139,8 +143,8 @@ import TidelineTestKit
         }
     }
 
-    /// Two names of a file that does not exist yet: links to links, absolute and relative.
-    @Test func oneServerForEachFileBehindDanglingLinks() async throws {
+    @Test("A new file is opened only once through links to links")
+    func oneServerForEachFileBehindDanglingLinks() async throws {
         try await withTemporaryDirectory { directory in
             let files = FileManager.default
             try files.createDirectory(
@@ -178,8 +182,7 @@ import TidelineTestKit
         }
     }
 
-    /// A link that leads to itself names no file.
-    @Test func circularLinks() async throws {
+    @Test("A link that leads to itself is rejected") func circularLinks() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             try FileManager.default.createSymbolicLink(
@@ -190,8 +193,8 @@ import TidelineTestKit
         }
     }
 
-    /// Files of servers from before the marker was written are accepted.
-    @Test func filesWithoutAMarker() async throws {
+    @Test("A file of an earlier server without an application ID is accepted")
+    func filesWithoutAMarker() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = try await Door(path: path)
@@ -206,8 +209,8 @@ import TidelineTestKit
         }
     }
 
-    /// If a server is stopped while it starts, it does not run afterwards.
-    @Test func stoppedWhileItStarts() async throws {
+    @Test("A server that is stopped while it starts does not run afterward")
+    func stoppedWhileItStarts() async throws {
         try await withTemporaryDirectory { directory in
             var configuration = ServerConfiguration()
             configuration.port = 0
@@ -238,7 +241,8 @@ import TidelineTestKit
         }
     }
 
-    @Test func aServerCanBeStartedOnce() async throws {
+    @Test("A running server cannot be started again, but a stopped one can")
+    func aServerCanBeStartedOnce() async throws {
         try await withTemporaryDirectory { directory in
             var configuration = ServerConfiguration()
             configuration.port = 0

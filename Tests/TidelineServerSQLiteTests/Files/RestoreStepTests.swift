@@ -42,7 +42,8 @@ import TidelineServerSQLite
         return ids
     }
 
-    @Test func theFileThatARestoreCreatesIsNotABackup() async throws {
+    @Test("The temporary file of a restore is rejected as a backup")
+    func theFileThatARestoreCreatesIsNotABackup() async throws {
         try await withTemporaryDirectory { directory in
             try await Self.fill(directory, "a.db")
             let file = directory + "/a.db.restoring"
@@ -56,7 +57,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aServerDoesNotCreateADatabaseAfterAnInterruptedRestore() async throws {
+    @Test("A server does not start after an interrupted restore, which can be completed")
+    func aServerDoesNotCreateADatabaseAfterAnInterruptedRestore() async throws {
         try await withTemporaryDirectory { directory in
             try await Self.fill(directory, "a.db.lost-1")
             let path = directory + "/a.db"
@@ -83,7 +85,8 @@ import TidelineServerSQLite
     }
 
     /// The next name for the log is longer than the file system allows.
-    @Test func movedFilesAreMovedBackWhenTheNextStepFails() async throws {
+    @Test("A restore moves files back when the next step fails")
+    func movedFilesAreMovedBackWhenTheNextStepFails() async throws {
         try await withTemporaryDirectory { directory in
             let name = String(repeating: "d", count: 221)
             try await Self.fill(directory, name)
@@ -106,7 +109,8 @@ import TidelineServerSQLite
 
     private struct Killed: Error {}
 
-    @Test func anUnfinishedCopyIsNotServed() async throws {
+    @Test("Maintenance rejects an unfinished copy, which can be continued")
+    func anUnfinishedCopyIsNotServed() async throws {
         try await withTemporaryDirectory { directory in
             try await Self.fill(directory, "a.db")
             let half = directory + "/half.db"
@@ -136,7 +140,8 @@ import TidelineServerSQLite
     }
 
     /// A write that is repeated later must be known in the copy as well.
-    @Test func aLedgerEntryThatWasAddedMeanwhileIsDetected() async throws {
+    @Test("A copy detects a ledger entry that was added meanwhile")
+    func aLedgerEntryThatWasAddedMeanwhileIsDetected() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door(path: path)

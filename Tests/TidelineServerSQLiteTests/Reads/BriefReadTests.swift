@@ -15,7 +15,8 @@ import TidelineServerSQLite
         try database.limitTime(.zero) { try database.integer(long) }
     }
 
-    @Test func aReadInterruptedFromOutsideIsRetriedOnce() throws {
+    @Test("A brief read that is interrupted from outside is retried once")
+    func aReadInterruptedFromOutsideIsRetriedOnce() throws {
         let database = try Database(path: ":memory:")
         var tries = 0
         let read = try BriefRead(database, within: .seconds(60), stop: QueryStop()) { database in
@@ -29,7 +30,8 @@ import TidelineServerSQLite
         #expect(tries == 2)
     }
 
-    @Test func aReadInterruptedEachTimeIsNotTakenForLong() throws {
+    @Test("A brief read that is interrupted twice does not count as too long")
+    func aReadInterruptedEachTimeIsNotTakenForLong() throws {
         let database = try Database(path: ":memory:")
         var tries = 0
         let read = try BriefRead(database, within: .seconds(60), stop: QueryStop()) { database in
@@ -43,7 +45,8 @@ import TidelineServerSQLite
         #expect(tries == 2)
     }
 
-    @Test func aReadThatTakesTooLongIsNotRetried() throws {
+    @Test("A brief read that takes too long is not retried")
+    func aReadThatTakesTooLongIsNotRetried() throws {
         let database = try Database(path: ":memory:")
         var tries = 0
         let read = try BriefRead(database, within: .milliseconds(1), stop: QueryStop()) {
@@ -58,7 +61,8 @@ import TidelineServerSQLite
         #expect(tries == 1)
     }
 
-    @Test func aReadOfACancelledCallerEnds() throws {
+    @Test("A brief read of a cancelled caller ends with a cancellation error")
+    func aReadOfACancelledCallerEnds() throws {
         let database = try Database(path: ":memory:")
         let stop = QueryStop()
         stop.set()

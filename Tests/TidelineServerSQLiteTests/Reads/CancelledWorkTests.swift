@@ -17,8 +17,8 @@ import TidelineTestKit
         return "/tables/TodoItem?$filter=" + patterns.joined(separator: " or ")
     }()
 
-    /// A query ends when its caller is cancelled, and its reader serves the next one.
-    @Test func queriesEndWithTheirCallers() async throws {
+    @Test("A query ends when its caller is cancelled, and its reader serves the next one")
+    func queriesEndWithTheirCallers() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .seconds(600)
@@ -42,7 +42,8 @@ import TidelineTestKit
 
     /// A large row is read on a reader, so that it delays no other connection of the loop, and never for a cancelled
     /// caller; a small row is read directly.
-    @Test func largeRowsAreNotReadOnTheLoop() async throws {
+    @Test("A large row is read on a reader, and a small one on the event loop")
+    func largeRowsAreNotReadOnTheLoop() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             for (id, count) in [("small", 60_000), ("large", 70_000)] {
@@ -63,8 +64,10 @@ import TidelineTestKit
         }
     }
 
-    /// Nor is a page of large rows.
-    @Test(arguments: ["$filter=id eq '%'", "$top=1&$filter=id eq '%'", "changes"])
+    @Test(
+        "A page of large rows is read on a reader, and a small page on the event loop",
+        arguments: ["$filter=id eq '%'", "$top=1&$filter=id eq '%'", "changes"]
+    )
     func largePagesAreNotReadOnTheLoop(query: String) async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
@@ -95,8 +98,8 @@ import TidelineTestKit
         }
     }
 
-    /// If a caller is cancelled before its write starts, nothing is written.
-    @Test func cancelledWritesThatHaveNotStartedAreDropped() async throws {
+    @Test("A write whose caller is cancelled before it starts is not executed")
+    func cancelledWritesThatHaveNotStartedAreDropped() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let write = Task {
@@ -112,8 +115,7 @@ import TidelineTestKit
         }
     }
 
-    /// Writes of cancelled callers take no slot in the queue from other writes.
-    @Test(.timeLimit(.minutes(10)))
+    @Test("Writes of cancelled callers free their slots in the queue", .timeLimit(.minutes(10)))
     func cancelledWritesFreeTheirSlotsInTheQueue() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()

@@ -19,7 +19,8 @@ import TidelineTestKit
     }
 
     /// Otherwise short pages would wait for the reservations of pages whose turn has not come.
-    @Test func aPageReservesTheMemoryThatItNeeds() async throws {
+    @Test("A page reserves memory by the last known size of its rows")
+    func aPageReservesTheMemoryThatItNeeds() async throws {
         let meter = Meter()
         var hooks = TableHooks()
         hooks.afterRead = { _, _ in meter.take() }
@@ -41,7 +42,8 @@ import TidelineTestKit
     }
 
     /// Many requests may arrive before the size of the rows is known: each has a reservation, or waits.
-    @Test func theFirstReadersOfATableReserveMemoryToo() async throws {
+    @Test("The first read of a table reserves enough memory for its rows")
+    func theFirstReadersOfATableReserveMemoryToo() async throws {
         let meter = Meter()
         var hooks = TableHooks()
         hooks.afterRead = { _, _ in meter.take() }
@@ -57,8 +59,10 @@ import TidelineTestKit
         #expect(meter.traffic.answers.held == 0)
     }
 
-    /// A caller that reads a small table for the first time does not wait for callers of large tables.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "The first readers of a small table do not wait for callers of large tables",
+        .timeLimit(.minutes(10))
+    )
     func theFirstReadersOfASmallTableDoNotWait() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)
@@ -74,8 +78,8 @@ import TidelineTestKit
         withExtendedLifetime(others) {}
     }
 
-    /// A few rows may be a large page: later requests know how large the rows are.
-    @Test func aFewLargeRowsReserveMemory() async throws {
+    @Test("A page of a few large rows reserves memory for their size")
+    func aFewLargeRowsReserveMemory() async throws {
         let meter = Meter()
         var hooks = TableHooks()
         hooks.afterRead = { _, _ in meter.take() }
@@ -92,8 +96,11 @@ import TidelineTestKit
         #expect(meter.traffic.answers.held == 0)
     }
 
-    /// Queries without results need no reservation, whether or not their table has been read before.
-    @Test(.timeLimit(.minutes(10)), arguments: [false, true])
+    @Test(
+        "Slow lists without results reserve no memory and delay no caller",
+        .timeLimit(.minutes(10)),
+        arguments: [false, true]
+    )
     func slowListsDelayNoCaller(isRead: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let other = TableDefinition("Other", columns: Door.todo.schema.columns)
@@ -135,8 +142,7 @@ import TidelineTestKit
         }
     }
 
-    /// If there is no memory for a page, it is built when memory is free again.
-    @Test(.timeLimit(.minutes(10)))
+    @Test("A large page waits until memory is free", .timeLimit(.minutes(10)))
     func aLargePageWaitsForMemory() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)
@@ -159,8 +165,10 @@ import TidelineTestKit
         #expect(traffic.answers.held == 0)
     }
 
-    /// Large rows wait as pages do, and hold no memory while they wait.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "A large row waits until memory is free and reserves none while it waits",
+        .timeLimit(.minutes(10))
+    )
     func aLargeRowWaitsForMemory() async throws {
         let traffic = ServerTraffic()
         let reads = ServerTraffic.Counter()
@@ -188,7 +196,10 @@ import TidelineTestKit
     }
 
     /// Many waiting callers must not have their rows in memory: the database reserves memory before it builds a row.
-    @Test(arguments: [false, true])
+    @Test(
+        "The database does not build a large row without memory for it",
+        arguments: [false, true]
+    )
     func aLargeRowIsNotBuiltWithoutMemory(isFiltered: Bool) async throws {
         let door = try await Door()
         for (id, count) in [("large", 100_000), ("small", 10)] {
@@ -227,8 +238,10 @@ import TidelineTestKit
         )
     }
 
-    /// A row that is small in storage may be large as JSON.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "A row that is small in storage but large as JSON waits for memory",
+        .timeLimit(.minutes(10))
+    )
     func aRowThatGrowsAsJSONWaitsToo() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)
@@ -242,8 +255,8 @@ import TidelineTestKit
         #expect(await answer.status == 200)
     }
 
-    /// An endpoint's response is not kept while it waits.
-    @Test func aLargeResponseOfAnEndpointIsRejectedWithoutMemory() async throws {
+    @Test("A large response of an endpoint is rejected with 503 without memory for it")
+    func aLargeResponseOfAnEndpointIsRejectedWithoutMemory() async throws {
         let traffic = ServerTraffic()
         let large = Endpoint("GET", "/api/large") { _ in
             ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: 100_000))

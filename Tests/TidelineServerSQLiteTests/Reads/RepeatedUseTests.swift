@@ -23,7 +23,8 @@ import TidelineServerSQLite
 
     /// A closure stored in a generic type can be wrapped again by each use; the writer would then need more stack for
     /// each commit until the stack overflows.
-    @Test func manyCommitsAreReportedLikeTheFirst() async throws {
+    @Test("The stack depth of commit reports does not grow with their number")
+    func manyCommitsAreReportedLikeTheFirst() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/reports.db")
             let depths = Depths()
@@ -44,8 +45,8 @@ import TidelineServerSQLite
 }
 
 @Suite struct RepeatedReadTests {
-    /// Digests and changes that were too long do not start as brief reads again, whether or not they finished.
-    @Test func aReadThatWasTooLongIsRemembered() async throws {
+    @Test("Digests and changes that were too long do not start as brief reads again")
+    func aReadThatWasTooLongIsRemembered() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .seconds(1)
@@ -75,9 +76,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// The work limit of a brief read applies to a single read: SQLite counts the steps of a statement over all its
-    /// uses.
-    @Test func briefReadsStayBrief() async throws {
+    /// SQLite counts the steps of a statement over all its uses.
+    @Test("The work limit of a brief read applies to each read of a statement")
+    func briefReadsStayBrief() async throws {
         try await withTemporaryDirectory { directory in
             let database = try Database(path: directory + "/brief.db")
             let sql = """

@@ -18,7 +18,7 @@ private final class Order: Sendable {
 }
 
 @Suite struct TurnQueueTests {
-    @Test func callersTakeTurns() {
+    @Test("Callers with several queued reads take turns") func callersTakeTurns() {
         var queue = TurnQueue<String, Int>()
         for number in 1...4 { queue.append(number, of: "a") }
         queue.append(5, of: "b")
@@ -33,7 +33,8 @@ private final class Order: Sendable {
         #expect(last == 9)
     }
 
-    @Test func noReadIsLostInABacklog() {
+    @Test("A backlog loses no read and preserves the order of each caller")
+    func noReadIsLostInABacklog() {
         var queue = TurnQueue<Int, Int>()
         var taken: [Int] = []
         for number in 0..<10_000 {
@@ -48,7 +49,8 @@ private final class Order: Sendable {
         }
     }
 
-    @Test func aStatementStartsInTheLaneWhereItWasNotTooLong() {
+    @Test("A statement starts in the lane where it was not too long")
+    func aStatementStartsInTheLaneWhereItWasNotTooLong() {
         var costs = ReadCosts()
         func lane(_ statement: String, _ now: UInt64) -> ReadLane {
             costs.lane(of: statement, at: now)
@@ -66,8 +68,8 @@ private final class Order: Sendable {
         #expect(lane("4999", 1) == .long)
     }
 
-    /// Long reads of one caller occupy all other readers; a brief read of another caller is answered.
-    @Test func aReaderIsReservedForBriefReads() async throws {
+    @Test("A brief read is served while long reads of another caller occupy the other readers")
+    func aReaderIsReservedForBriefReads() async throws {
         let threads = ReadThreads(try (0..<3).map { _ in try Database(path: ":memory:") })
         let gate = DispatchSemaphore(value: 0)
         let long = (0..<6).map { _ in
@@ -85,7 +87,8 @@ private final class Order: Sendable {
         threads.stop()
     }
 
-    @Test func aReadThatIsNotBriefRestartsInItsTurn() async throws {
+    @Test("A read that is not brief restarts as a long read in its turn")
+    func aReadThatIsNotBriefRestartsInItsTurn() async throws {
         let threads = ReadThreads(try (0..<2).map { _ in try Database(path: ":memory:") })
         let (started, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let order = Order()

@@ -25,14 +25,14 @@ import TidelineServerSQLite
         func restarted(_ isDone: Bool) { keeper.restarted(isDone) }
     }
 
-    @Test func aSmallLogIsNotCopied() {
+    @Test("A small write-ahead log needs no checkpoint") func aSmallLogIsNotCopied() {
         let keeper = Keeper(pages: 99)
         #expect(!keeper.isCopyDue)
         #expect(keeper.next() == .rest)
         #expect(keeper.longReadBegins())
     }
 
-    @Test func aLogIsCopiedAndRestarted() {
+    @Test("A large write-ahead log is copied and restarted") func aLogIsCopiedAndRestarted() {
         let keeper = Keeper(pages: 100)
         #expect(keeper.isCopyDue)
         #expect(keeper.next() == .copy)
@@ -44,7 +44,8 @@ import TidelineServerSQLite
         #expect(keeper.next() == .rest)
     }
 
-    @Test func longReadsMayFinishFirst() {
+    @Test("A restart of the log waits for running long reads and delays new ones")
+    func longReadsMayFinishFirst() {
         let keeper = Keeper(pages: 120)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .copy)
@@ -63,7 +64,8 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    @Test func atTheLimitLongReadsAreInterrupted() {
+    @Test("Long reads are interrupted when the log reaches its limit")
+    func atTheLimitLongReadsAreInterrupted() {
         let keeper = Keeper(pages: 149)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .copy)
@@ -79,7 +81,8 @@ import TidelineServerSQLite
     }
 
     /// A backup may read for any length of time: the server's own reads must not wait for it.
-    @Test func aProgramWithALongReadDelaysNoCaller() {
+    @Test("A long read of another program delays no read of the server")
+    func aProgramWithALongReadDelaysNoCaller() {
         let keeper = Keeper(pages: 200)
         #expect(keeper.next() == .copy)
         for _ in 0..<3 {
@@ -105,8 +108,8 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    /// A long read that started in the meantime blocked the checkpoint, not another program.
-    @Test func aReadThatStartedMeanwhileIsNotAnotherProgram() {
+    @Test("A long read that started meanwhile does not count as another program")
+    func aReadThatStartedMeanwhileIsNotAnotherProgram() {
         let keeper = Keeper(pages: 120)
         #expect(keeper.next() == .copy)
         for _ in 0..<10 {
@@ -118,8 +121,8 @@ import TidelineServerSQLite
         #expect(!keeper.isHeldByOthers)
     }
 
-    /// Slow lists that overlap, so that a read runs at every moment, during writes.
-    @Test func theLogStaysSmallDuringSlowReads() async throws {
+    @Test("The write-ahead log stays small during writes and overlapping slow reads")
+    func theLogStaysSmallDuringSlowReads() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.logBytes = 3 << 20

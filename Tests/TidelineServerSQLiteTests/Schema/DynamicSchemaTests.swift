@@ -97,7 +97,7 @@ import TidelineServerSQLite
         return door
     }
 
-    @Test(arguments: cases)
+    @Test("A rejected write creates no table and no column", arguments: cases)
     func rejectedWritesCreateNothing(_ example: Case) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -118,8 +118,10 @@ import TidelineServerSQLite
         }
     }
 
-    /// Other callers' writes are committed in the same group, even if one of them throws.
-    @Test(arguments: [false, true])
+    @Test(
+        "Writes of other callers in the same transaction are committed despite rejections",
+        arguments: [false, true]
+    )
     func groupsOfWrites(_ throwsToo: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -164,8 +166,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Many concurrent first writes: one table, all columns, distinct timestamps.
-    @Test func concurrentFirstWrites() async throws {
+    @Test("Concurrent first writes create one table with all columns")
+    func concurrentFirstWrites() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door([], path: path, dynamic: true)
@@ -188,8 +190,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Two first writes that use a new member with different types: one of them is rejected.
-    @Test func concurrentWritesDoNotChangeTypes() async throws {
+    @Test("Only one of several concurrent writes determines the type of a new column")
+    func concurrentWritesDoNotChangeTypes() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door([], path: directory + "/a.db", dynamic: true)
             _ = await door.send("POST", "/tables/T", "{}")
@@ -211,7 +213,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func hooksSeeTheExistingSchema() async throws {
+    @Test("A hook reads the stored row with the existing columns before a write adds one")
+    func hooksSeeTheExistingSchema() async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
             let stored = try await change.stored()
@@ -240,8 +243,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A write that a table's policy drops creates nothing.
-    @Test func droppedWritesCreateNothing() async throws {
+    @Test("A stale write that the server's policy drops creates no column")
+    func droppedWritesCreateNothing() async throws {
         var table = Door.todo
         table.conflict = .serverWins
         let door = try await Door([table], dynamic: true)

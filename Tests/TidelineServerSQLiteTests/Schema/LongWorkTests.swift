@@ -35,7 +35,8 @@ import TidelineServerCore
         )
     }
 
-    @Test func conversionsAndPurgesReportTheirProgress() async throws {
+    @Test("Conversions and purges report their progress")
+    func conversionsAndPurgesReportTheirProgress() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             try await Self.fill(path)

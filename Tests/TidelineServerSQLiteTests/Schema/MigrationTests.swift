@@ -94,7 +94,10 @@ import TidelineServerSQLite
         ),
     ]
 
-    @Test(arguments: conversions)
+    @Test(
+        "A migration converts each value exactly or replaces it with null",
+        arguments: conversions
+    )
     func convertsExactlyOrNotAtAll(_ example: Conversion) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -119,7 +122,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aStartReportsAllRejectedChanges() async throws {
+    @Test("A start that is rejected reports all table changes that would lose data")
+    func aStartReportsAllRejectedChanges() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(
@@ -150,8 +154,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// No value can be lost if none is stored.
-    @Test func aStartChangesEmptyColumns() async throws {
+    @Test("A start changes and removes columns that contain no values")
+    func aStartChangesEmptyColumns() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(
@@ -178,8 +182,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Devices pull exactly the rows that they would show differently, in the rows' original order.
-    @Test func changedRowsGetNewVersions() async throws {
+    @Test("Rows that a migration changes get new versions in their original order")
+    func changedRowsGetNewVersions() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer), ColumnDefinition("b", .string))
@@ -216,13 +220,16 @@ import TidelineServerSQLite
         return stamps
     }
 
-    @Test(arguments: [
-        (ColumnDefinition("n", .string), false),
-        (ColumnDefinition("n", .boolean, nullable: false), false),
-        (ColumnDefinition("n", .integer, nullable: false, default: 0), false),
-        (ColumnDefinition("n", .string, default: "new"), true),
-        (ColumnDefinition("n", .boolean, nullable: false, default: true), true),
-    ])
+    @Test(
+        "Rows get new versions only if devices do not know the default of a new column",
+        arguments: [
+            (ColumnDefinition("n", .string), false),
+            (ColumnDefinition("n", .boolean, nullable: false), false),
+            (ColumnDefinition("n", .integer, nullable: false, default: 0), false),
+            (ColumnDefinition("n", .string, default: "new"), true),
+            (ColumnDefinition("n", .boolean, nullable: false, default: true), true),
+        ]
+    )
     func aDefaultThatDevicesDoNotKnow(_ column: ColumnDefinition, _ isPulled: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -236,7 +243,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func nullsAreFilled() async throws {
+    @Test("A migration fills nulls with the default of a column that is not nullable")
+    func nullsAreFilled() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer))
@@ -251,7 +259,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func anIndexOfAnOperatorKeepsAColumn() async throws {
+    @Test("A migration does not remove a column that an operator's index uses")
+    func anIndexOfAnOperatorKeepsAColumn() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer), ColumnDefinition("b", .integer))
@@ -266,7 +275,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func undeclaredTablesAreKept() async throws {
+    @Test("A migration does not remove a table that is not declared")
+    func undeclaredTablesAreKept() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer))
@@ -286,7 +296,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func namesDeclaredTwice() async throws {
+    @Test("Names of tables and columns that differ only in case are rejected")
+    func namesDeclaredTwice() async throws {
         let column = ColumnDefinition("a", .integer)
         await #expect(throws: SchemaError.self) {
             try await Door([Self.table(column), TableDefinition("t")])

@@ -8,7 +8,8 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct SchemaTests {
-    @Test func dynamicTablesGrow() async throws {
+    @Test("A dynamic table gets new columns and rejects values of other types")
+    func dynamicTablesGrow() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door([], path: path, dynamic: true)
@@ -39,7 +40,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func dynamicNumbersStayExact() async throws {
+    @Test("A dynamic column stores numbers exactly or rejects them")
+    func dynamicNumbersStayExact() async throws {
         let door = try await Door([], dynamic: true)
         let big = "9007199254740993"
         let made = await door.send("POST", "/tables/N", #"{"id":"1","whole":\#(big),"small":1}"#)
@@ -62,7 +64,8 @@ import TidelineServerSQLite
         #expect(wide.text.contains(#""whole":-9223372036854775808"#), "\(wide.text)")
     }
 
-    @Test func concurrentlyAddedColumnsAreAllCreated() async throws {
+    @Test("Columns that are added concurrently are all created")
+    func concurrentlyAddedColumnsAreAllCreated() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door([], path: directory + "/a.db", dynamic: true)
             await withTaskGroup(of: Void.self) { group in
@@ -79,7 +82,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func columnsAreAddedAtAStart() async throws {
+    @Test("A server adds a declared column with its default at the start")
+    func columnsAreAddedAtAStart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = try await Door(path: path)

@@ -22,7 +22,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aThousandInsertsAreOneCommit() async throws {
+    @Test("A batch of a thousand inserts is one commit")
+    func aThousandInsertsAreOneCommit() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/server.db"
             let door = try await Door(path: path)
@@ -47,7 +48,8 @@ import TidelineServerSQLite
     }
 
     /// If a rejection were thrown, its transaction would restart, and each write in it would read the clock again.
-    @Test func aRejectionByContentRestartsNothing() async throws {
+    @Test("A rejection by content does not restart the transaction")
+    func aRejectionByContentRestartsNothing() async throws {
         let clock = TestClock(step: 1)
         let table = TableDefinition(
             "TodoItem",
@@ -85,8 +87,8 @@ import TidelineServerSQLite
         #expect(done > 3 && refused == done)
     }
 
-    /// A write that is rolled back changes no table: it is not reported, and its delta links stay valid.
-    @Test func writesThatAreRolledBackAreNotReported() async throws {
+    @Test("A write that is rolled back is not reported and does not change delta links")
+    func writesThatAreRolledBackAreNotReported() async throws {
         try await withTemporaryDirectory { directory in
             let tables = ["TodoItem", "Other"].map { name in
                 var table = Door.todo

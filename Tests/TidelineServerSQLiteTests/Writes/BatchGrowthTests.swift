@@ -18,7 +18,10 @@ import TidelineServerSQLite
         ]
     }
 
-    @Test(arguments: [true, false])
+    @Test(
+        "Requests of a group use tables and columns that earlier requests created",
+        arguments: [true, false]
+    )
     func membersSeeWhatEarlierMembersCreate(_ isInMemory: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = isInMemory ? nil : directory + "/a.db"
@@ -37,8 +40,10 @@ import TidelineServerSQLite
         }
     }
 
-    /// The last member is rejected: what the other members created is gone, and can be created differently.
-    @Test(arguments: [true, false])
+    @Test(
+        "A rejected group creates no table, which can then be created differently",
+        arguments: [true, false]
+    )
     func aRejectedGroupCreatesNothing(_ isInMemory: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = isInMemory ? nil : directory + "/a.db"
@@ -57,8 +62,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A member that is rejected after changes to an existing table.
-    @Test func aRejectedGroupLeavesTheColumnsOfATable() async throws {
+    @Test("A rejected group does not add columns to an existing table")
+    func aRejectedGroupLeavesTheColumnsOfATable() async throws {
         let door = try await Door([], dynamic: true)
         _ = await door.send("POST", "/tables/Old", #"{"id":"a","text":"t"}"#)
         let parts = [
@@ -75,8 +80,8 @@ import TidelineServerSQLite
         #expect(done.partBody(1)["x"] as? Int == 2)
     }
 
-    /// A type that an earlier member chose is not changed by a later one.
-    @Test func membersAgreeOnTypes() async throws {
+    @Test("A later request of a group cannot change the type that an earlier one chose")
+    func membersAgreeOnTypes() async throws {
         let door = try await Door([], dynamic: true)
         let answer = await door.batch([
             BatchPart("1", "post", "tables/Fresh", #"{"id":"a","x":1}"#, group: "g"),
@@ -86,7 +91,8 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/Fresh").rows.isEmpty)
     }
 
-    @Test func aLargeGroupCreatesItsTableOnce() async throws {
+    @Test("A large group of inserts creates its table")
+    func aLargeGroupCreatesItsTableOnce() async throws {
         let door = try await Door([], dynamic: true)
         let answer = await door.batch(
             (0..<500).map {

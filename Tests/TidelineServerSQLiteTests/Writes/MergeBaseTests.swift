@@ -30,7 +30,8 @@ import TidelineServerSQLite
         return await door.send("PATCH", "/tables/TodoItem/a", body, headers: headers)
     }
 
-    @Test func keepsAsManyVersionsAsTheLimit() async throws {
+    @Test("A table stores as many base rows as its limit allows")
+    func keepsAsManyVersionsAsTheLimit() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var limits = ServerLimits()
@@ -57,7 +58,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test(arguments: ConflictRule.allCases)
+    @Test("Only a table that merges stores base rows", arguments: ConflictRule.allCases)
     func onlyTablesThatMergeKeepBaseRows(_ rule: ConflictRule) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -72,8 +73,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Rejected writes keep no base rows; one that is too large is rolled back with its base row.
-    @Test func rejectedWritesKeepNoBaseRows() async throws {
+    @Test("A rejected write stores no base row") func rejectedWritesKeepNoBaseRows() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var limits = ServerLimits()
@@ -94,7 +94,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func removedRowsRemoveTheirBaseRows() async throws {
+    @Test("A permanently deleted row removes its base rows")
+    func removedRowsRemoveTheirBaseRows() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
@@ -110,7 +111,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func purgedTombstonesRemoveTheirBaseRows() async throws {
+    @Test("A purged tombstone removes its base rows")
+    func purgedTombstonesRemoveTheirBaseRows() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
@@ -130,8 +132,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// The policy changes between starts: a write whose base row was not kept cannot be merged.
-    @Test func thePolicyMayChangeAtAStart() async throws {
+    @Test("A write without a stored base row is not merged after the policy changes")
+    func thePolicyMayChangeAtAStart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var door = try await Door([Self.table(.reject)], path: path)
@@ -158,8 +160,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A column that the base row does not have, or has with another type, conflicts.
-    @Test func columnsThatDifferFromTheBaseRowConflict() async throws {
+    @Test("A column that is missing in the base row or has another type conflicts")
+    func columnsThatDifferFromTheBaseRowConflict() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
@@ -187,8 +189,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Storage formats from before the table of base rows are upgraded, and backups contain the table.
-    @Test func olderStorageFormats() async throws {
+    @Test("An older storage format is upgraded, and backups contain the base rows")
+    func olderStorageFormats() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = try await Door([Self.table(.reject)], path: path)

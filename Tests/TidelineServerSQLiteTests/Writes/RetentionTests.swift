@@ -32,8 +32,10 @@ import TidelineTestKit
 
     // MARK: - The ledger
 
-    /// The entries are removed even though no further write arrives.
-    @Test(.timeLimit(.minutes(10)))
+    @Test(
+        "Old ledger entries are removed even though no further write arrives",
+        .timeLimit(.minutes(10))
+    )
     func ledgerEntriesAreRemovedWithoutWrites() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -56,8 +58,8 @@ import TidelineTestKit
         }
     }
 
-    /// One step at a time: the 200 oldest entries.
-    @Test func aPurgeStepOfTheLedgerIsSmall() async throws {
+    @Test("A purge step removes at most the 200 oldest ledger entries")
+    func aPurgeStepOfTheLedgerIsSmall() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
@@ -77,8 +79,8 @@ import TidelineTestKit
         }
     }
 
-    /// A large entry displaces as many small ones as it needs.
-    @Test func theLedgerStaysWithinItsLimitWhateverItsEntriesAre() async throws {
+    @Test("A large ledger entry displaces enough small ones to stay within the limit")
+    func theLedgerStaysWithinItsLimitWhateverItsEntriesAre() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock(step: 60_000_000)
@@ -112,7 +114,7 @@ import TidelineTestKit
 
     // MARK: - Tables that a dynamic schema creates
 
-    @Test(.timeLimit(.minutes(10)))
+    @Test("The log of a dynamically created table is purged", .timeLimit(.minutes(10)))
     func theLogsOfNewTablesArePurged() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -161,7 +163,8 @@ import TidelineTestKit
 
     /// Steps without work share a turn; a step that removes something ends the turn, and runs again if more may be
     /// left.
-    @Test func turns() {
+    @Test("A purge turn runs steps without work together and ends after a step with work")
+    func turns() {
         var schedule = PurgeSchedule()
         let steps = (0..<40).map { PurgeStep.changes(of: "t\($0)", days: 1) }
         var left = ["t20": 450, "t21": 3]

@@ -9,7 +9,8 @@ import TidelineServerSQLite
     private static let time: Int64 = 1_800_000_000_000_000
     private static let millisecond = time / 1000
 
-    @Test func countsRowsThatLeaveAfterAList() {
+    @Test("Rows that leave a millisecond after a list are counted")
+    func countsRowsThatLeaveAfterAList() {
         let ties = TieCounts()
         ties.rowLeaves(Self.time)
         ties.transactionEnded()
@@ -24,7 +25,8 @@ import TidelineServerSQLite
     }
 
     /// A write that was reported before the mark may be committed after the state that the list read.
-    @Test func countsRowsThatWereNotCommittedAtTheMark() {
+    @Test("Rows of a write that was not committed when the list began are counted")
+    func countsRowsThatWereNotCommittedAtTheMark() {
         let ties = TieCounts()
         ties.rowLeaves(Self.time)
         let mark = ties.mark()
@@ -34,7 +36,7 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond) == 2)
     }
 
-    @Test func aSecondListCountsNoRowTwice() {
+    @Test("A second list does not count a row twice") func aSecondListCountsNoRowTwice() {
         let ties = TieCounts()
         let mark = ties.mark()
         ties.rowLeaves(Self.time)
@@ -43,8 +45,8 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond) == 1)
     }
 
-    /// A forgotten count is taken as the maximum number of rows in a millisecond.
-    @Test func anOldMarkCountsAllRows() {
+    @Test("A forgotten count is replaced with the maximum number of rows")
+    func anOldMarkCountsAllRows() {
         for (others, left) in [(0, 1), (4095, 1), (4096, 40), (20_000, 40)] {
             let ties = TieCounts()
             let mark = ties.mark()
@@ -56,7 +58,8 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func theOldestCountIsForgotten() {
+    @Test("The oldest count is forgotten when too many milliseconds are tracked")
+    func theOldestCountIsForgotten() {
         let ties = TieCounts()
         for number in 0..<5000 {
             ties.watch(Self.time + 1000 * Int64(number), since: ties.mark())
@@ -72,7 +75,8 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond + 10_000) == 0)
     }
 
-    @Test func rowsThatLeftBeforeTheStartCountAsAll() {
+    @Test("All rows of a millisecond before the start count as departed")
+    func rowsThatLeftBeforeTheStartCountAsAll() {
         let ties = TieCounts()
         ties.begin(after: Self.time + 999)
         for _ in 0..<2 {
@@ -86,8 +90,8 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond + 1) == 1)
     }
 
-    /// A pull continues after a restart of the server even if a row that it has read left the millisecond before.
-    @Test func aPullAcrossARestartLosesNoRow() async throws {
+    @Test("A pull across a restart loses no row although a row it read left the millisecond")
+    func aPullAcrossARestartLosesNoRow() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock(step: 0)
             let path = directory + "/a.db"
