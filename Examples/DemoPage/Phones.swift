@@ -186,7 +186,9 @@ final class Phones {
         switch action.verb {
         case .rename: await list.rename(item, to: action.text ?? item.text)
         case .complete: await list.setComplete(item, action.isOn ?? true)
-        default: await list.delete(item)
+        case .delete: await list.delete(item)
+        // They change no item.
+        case .add, .network, .refresh, .keepMine, .takeTheirs: break
         }
     }
 }

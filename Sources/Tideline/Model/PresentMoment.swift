@@ -24,7 +24,7 @@ struct PresentMoment {
     static func maySet(_ value: Value) -> Bool {
         switch value {
         case .date, .json: true
-        default: false
+        case .null, .bool, .integer, .number, .decimal, .string, .data: false
         }
     }
 

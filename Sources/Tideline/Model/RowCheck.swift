@@ -81,29 +81,37 @@ enum RowCheck {
         case .decimal(let number) where !number.isFinite: return "is a number that is not finite"
         case .date(let date) where Timestamp(millisecondOf: date) == nil:
             return "is a date outside the years 1 to 9999"
-        default: break
+        case .null, .bool, .integer, .number, .decimal, .string, .date, .data, .json: break
         }
         guard let type, !value.isNull, !holds(value, type) else { return nil }
         return "has a value of another type than the column, which is of the type \(type.name)"
     }
 
     private static func holds(_ value: Value, _ type: ColumnType) -> Bool {
-        switch (type, value) {
-        case (.json, _): true
-        case (.string, .string), (.boolean, .bool), (.dateTime, .date): true
-        case (.date, .string(let text)): DayText.canonical(text) != nil
-        case (.time, .string(let text)): TimeText.microseconds(text) != nil
-        case (.guid, .string(let text)): GuidText.canonical(text) != nil
-        case (.enumeration(let members), .string(let text)):
-            members.contains { $0.utf8.elementsEqual(text.utf8) }
-        case (.integer, .integer), (.binary, .data): true
-        case (.integer, .number), (.integer, .decimal): value.asInteger(Int64.self) != nil
-        case (.number, .integer), (.number, .number), (.number, .decimal): true
-        case (.decimal, .integer), (.decimal, .number), (.decimal, .decimal): true
-        case (.decimal, .string(let text)): DecimalText.parse(text) != nil
-        case (.dateTime, .string): value.asDate() != nil
-        case (.binary, .string): value.asData() != nil
-        default: false
+        switch type {
+        case .json: return true
+        case .string: return value.asString() != nil
+        case .boolean: return value.asBool() != nil
+        case .integer: return value.asInteger(Int64.self) != nil
+        case .dateTime: return value.asDate() != nil
+        case .binary: return value.asData() != nil
+        case .number: return isNumber(value)
+        case .decimal:
+            guard case .string(let text) = value else { return isNumber(value) }
+            return DecimalText.parse(text) != nil
+        case .date: return value.asString().flatMap { DayText.canonical($0) } != nil
+        case .time: return value.asString().flatMap { TimeText.microseconds($0) } != nil
+        case .guid: return value.asString().flatMap { GuidText.canonical($0) } != nil
+        case .enumeration(let members):
+            guard case .string(let text) = value else { return false }
+            return members.contains { $0.utf8.elementsEqual(text.utf8) }
+        }
+    }
+
+    private static func isNumber(_ value: Value) -> Bool {
+        switch value {
+        case .integer, .number, .decimal: true
+        case .null, .bool, .string, .date, .data, .json: false
         }
     }
 

@@ -47,12 +47,15 @@ extension QueryExpression {
     ///
     /// A literal becomes the negative literal, so that `-9` is the same in closures and predicates.
     static func negate(_ operand: QueryExpression) -> QueryExpression {
-        switch operand.kind {
-        case .value(.integer(let value)) where value != .min:
-            QueryExpression(.value(.integer(-value)))
-        case .value(.number(let value)): QueryExpression(.value(.number(-value)))
-        case .value(.decimal(let value)): QueryExpression(.value(.decimal(-value)))
-        default: QueryExpression(.negate(operand))
+        guard case .value(let literal) = operand.kind else {
+            return QueryExpression(.negate(operand))
+        }
+        return switch literal {
+        case .integer(let value) where value != .min: QueryExpression(.value(.integer(-value)))
+        case .number(let value): QueryExpression(.value(.number(-value)))
+        case .decimal(let value): QueryExpression(.value(.decimal(-value)))
+        case .null, .bool, .integer, .string, .date, .data, .json:
+            QueryExpression(.negate(operand))
         }
     }
 

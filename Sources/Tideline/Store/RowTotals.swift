@@ -30,7 +30,10 @@ public struct TotalsQuery: Sendable {
             case (.number, .integer(let integer)): return .number(Double(integer))
             case (.number, .decimal(let decimal)): return .number(DecimalText.double(decimal))
             case (.decimal, .integer(let integer)): return .decimal(Decimal(integer))
-            default: return value
+            case (.string, _), (.integer, _), (.number, _), (.decimal, _), (.boolean, _),
+                (.dateTime, _), (.date, _), (.time, _), (.guid, _), (.binary, _), (.json, _),
+                (.enumeration, _):
+                return value
             }
         }
     }

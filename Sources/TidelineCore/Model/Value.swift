@@ -33,17 +33,17 @@ public enum Value: Sendable {
 extension Value: Hashable {
     /// Whether both values are of the same kind and equal; strings are compared byte by byte.
     public static func == (left: Value, right: Value) -> Bool {
-        switch (left, right) {
-        case (.null, .null): true
-        case (.bool(let one), .bool(let two)): one == two
-        case (.integer(let one), .integer(let two)): one == two
-        case (.number(let one), .number(let two)): one == two
-        case (.decimal(let one), .decimal(let two)): one == two
-        case (.string(let one), .string(let two)): one.hasSameBytes(as: two)
-        case (.date(let one), .date(let two)): one == two
-        case (.data(let one), .data(let two)): one == two
-        case (.json(let one), .json(let two)): one == two
-        default: false
+        switch left {
+        case .null: if case .null = right { true } else { false }
+        case .bool(let one): if case .bool(let two) = right { one == two } else { false }
+        case .integer(let one): if case .integer(let two) = right { one == two } else { false }
+        case .number(let one): if case .number(let two) = right { one == two } else { false }
+        case .decimal(let one): if case .decimal(let two) = right { one == two } else { false }
+        case .string(let one):
+            if case .string(let two) = right { one.hasSameBytes(as: two) } else { false }
+        case .date(let one): if case .date(let two) = right { one == two } else { false }
+        case .data(let one): if case .data(let two) = right { one == two } else { false }
+        case .json(let one): if case .json(let two) = right { one == two } else { false }
         }
     }
 

@@ -11,7 +11,8 @@ extension ODataParser {
             return try prefixed(position) { .not($0) }
         case .open: return try group(position)
         case .name: return try named(position)
-        default: return try literal(position)
+        case .end, .literal, .close, .comma, .slash, .colon, .dot, .star:
+            return try literal(position)
         }
     }
 
@@ -57,7 +58,8 @@ extension ODataParser {
             try advance()
             return try make(.value(value), position)
         case .end: throw failure("the text ends where an operand is expected")
-        default: throw failure("an operand is expected")
+        case .name, .open, .close, .comma, .slash, .colon, .dot, .minus, .star:
+            throw failure("an operand is expected")
         }
     }
 

@@ -136,7 +136,8 @@ package struct ODataParser {
         case .close: throw failure("a ')' without '('")
         case .name(let word) where dialect == .v3 && ODataOperator(word.lowercased()) != nil:
             throw failure("operators are written in lower case: '\(word.lowercased())'")
-        default: throw failure("an operator or the end of the \(what) is expected")
+        case .name, .literal, .open, .comma, .slash, .colon, .dot, .minus, .star:
+            throw failure("an operator or the end of the \(what) is expected")
         }
     }
 

@@ -319,7 +319,10 @@ package struct ODataWriter {
         case (.guid, .v3): GuidText.canonical(text) == text ? "guid'\(text)'" : nil
         case (.date, .v4): DayText.canonical(text)
         case (.time, .v4): TimeText.canonical(text) == text ? text : nil
-        default: nil
+        case (.null, _), (.boolean, _), (.integer, _), (.number, _), (.decimal, _), (.string, _),
+            (.dateTime, _), (.date, _), (.time, _), (.binary, _), (.json, _), (.enumeration, _),
+            (.any, _):
+            nil
         }
     }
 

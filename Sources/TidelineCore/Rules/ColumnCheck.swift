@@ -16,14 +16,15 @@ package struct ColumnCheck: Sendable {
         case pattern
 
         package func fits(_ type: ColumnType) -> Bool {
-            switch (self, type) {
-            case (.required, _): true
-            case (.maxLength, .string), (.maxLength, .binary), (.pattern, .string): true
-            case (.min, .integer), (.min, .number), (.min, .decimal), (.min, .dateTime),
-                (.min, .date), (.min, .time):
-                true
-            case (.max, _): Rule.min.fits(type)
-            default: false
+            switch self {
+            case .required: true
+            case .maxLength: type == .string || type == .binary
+            case .pattern: type == .string
+            case .min, .max:
+                switch type {
+                case .integer, .number, .decimal, .dateTime, .date, .time: true
+                case .string, .boolean, .guid, .binary, .json, .enumeration: false
+                }
             }
         }
     }
@@ -109,7 +110,7 @@ package struct ColumnCheck: Sendable {
         switch value {
         case .text(let text): text.unicodeScalars.count
         case .blob(let data): data.count
-        default: 0
+        case .null, .integer, .real, .program: 0
         }
     }
 
@@ -122,7 +123,7 @@ package struct ColumnCheck: Sendable {
             DecimalText.compare(one.utf8, two.utf8) < 0
         // Dates and times have one spelling each, whose byte order is the order of the values.
         case (.text(let one), .text(let two)): one.utf8.lexicographicallyPrecedes(two.utf8)
-        default: false
+        case (.null, _), (.integer, _), (.real, _), (.text, _), (.blob, _), (.program, _): false
         }
     }
 }

@@ -124,7 +124,10 @@ extension SQLValue {
         case (.guid, .string(let text)): GuidText.canonical(text).map(SQLValue.text)
         case (.date, .string(let text)): DayText.canonical(text).map(SQLValue.text)
         case (.time, .string(let text)): TimeText.canonical(text).map(SQLValue.text)
-        default: nil
+        case (.string, _), (.integer, _), (.number, _), (.decimal, _), (.boolean, _),
+            (.dateTime, _), (.date, _), (.time, _), (.guid, _), (.binary, _), (.json, _),
+            (.enumeration, _):
+            nil
         }
     }
 }

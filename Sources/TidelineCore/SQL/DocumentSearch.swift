@@ -59,7 +59,11 @@ extension QueryExpression {
         case .contains where !text.isEmpty: return [DocumentSearch(column, text)] + names
         case .startswith: return [DocumentSearch(column, "\"" + text)] + names
         case .endswith: return [DocumentSearch(column, text + "\"")] + names
-        default: return []
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .matchesPattern,
+            .length, .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .year,
+            .month, .day, .hour, .minute, .second, .totaloffsetminutes, .fractionalseconds, .date,
+            .time, .floor, .ceiling, .round, .roundAway, .now, .cast, .isof, .has:
+            return []
         }
     }
 
@@ -79,7 +83,9 @@ extension QueryExpression {
     private var isPart: Bool {
         switch kind {
         case .member, .element: true
-        default: false
+        case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+            .position, .orElse, .elementCount, .anyElement, .search, .related, .localizedCompare:
+            false
         }
     }
 
@@ -89,7 +95,9 @@ extension QueryExpression {
         case .field(let name): name
         case .element(let number): columns[number]
         case .member(let document, _): document.column(columns)
-        default: nil
+        case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
+            .orElse, .elementCount, .anyElement, .search, .related, .localizedCompare:
+            nil
         }
     }
 
@@ -102,7 +110,9 @@ extension QueryExpression {
         case .call(.cast, let arguments): return arguments[0].names(columns)
         case .arithmetic(_, let left, let right): return left.names(columns) + right.names(columns)
         case .negate(let operand): return operand.names(columns)
-        default: return []
+        case .field, .value, .compare, .all, .any, .not, .call, .isIn, .position, .orElse,
+            .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
+            return []
         }
     }
 }

@@ -42,7 +42,10 @@ package final class FilterProgram: Sendable {
             case .call(.matchesPattern, let arguments):
                 guard case .value(.string(let text)) = arguments[1].kind else { break }
                 patterns[Array(text.utf8)] = .search(text)
-            default: break
+            case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+                .position, .orElse, .member, .elementCount, .anyElement, .element, .search,
+                .related, .localizedCompare:
+                break
             }
         }
         self.patterns = patterns

@@ -141,7 +141,9 @@ extension QueryExpression {
     fileprivate var isLeaf: Bool {
         switch kind {
         case .field, .value: true
-        default: false
+        case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position, .orElse,
+            .member, .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
+            false
         }
     }
 }

@@ -25,12 +25,13 @@ package enum SQLFunctions {
         _ source: SQLValue,
         _ target: SQLValue
     ) -> SQLValue {
+        let name = if case .text(let text) = source { text } else { "" }
         let type: ExpressionType =
-            switch source {
-            case .text("boolean"): .boolean
-            case .text("decimal"): .decimal
-            case .text("dateTime"): .dateTime
-            case .text("json"): .json
+            switch name {
+            case "boolean": .boolean
+            case "decimal": .decimal
+            case "dateTime": .dateTime
+            case "json": .json
             default: .any
             }
         return plain(
@@ -64,7 +65,10 @@ package enum SQLFunctions {
         case (.text(let text), .decimal):
             DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
         case (.text(let text), .json): .json(JSON(checked: text))
-        default: value(stored)
+        case (_, .null), (_, .boolean), (_, .integer), (_, .number), (_, .decimal), (_, .string),
+            (_, .dateTime), (_, .date), (_, .time), (_, .guid), (_, .binary), (_, .json),
+            (_, .enumeration), (_, .any):
+            value(stored)
         }
     }
 

@@ -78,7 +78,10 @@ extension QueryExpression.Kind {
             } else {
                 Self.chain(operand, elements)
             }
-        default: nil
+        case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+            .position, .orElse, .member, .elementCount, .anyElement, .element, .search, .related,
+            .localizedCompare:
+            nil
         }
     }
 

@@ -211,7 +211,9 @@ extension Value {
                 (.string(let span), .time), (.string(let span), .guid),
                 (.string(let span), .enumeration):
                 return .string(reader.text(span))
-            default: return nil
+            case (_, .string), (_, .integer), (_, .number), (_, .decimal), (_, .boolean),
+                (_, .dateTime), (_, .date), (_, .time), (_, .guid), (_, .binary), (_, .enumeration):
+                return nil
             }
         }
         guard let read else { return nil }

@@ -193,7 +193,7 @@ extension JSONReader {
         case .array:
             try beginArray()
             while try nextElement() { try skip(try value(), checksNames: checksNames) }
-        default:
+        case .null, .bool, .number, .string:
             break
         }
     }

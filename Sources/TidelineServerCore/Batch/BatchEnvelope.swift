@@ -18,7 +18,10 @@ package struct BatchEnvelope: Sendable {
             switch (requests[place].route, requests[place].target) {
             case (.table(let name)?, _), (.row(let name, _)?, _): return name
             case (_, .row(let earlier, _, _)) where earlier < place: place = earlier
-            default: return nil
+            case (.health?, _), (.ready?, _), (.metrics?, _), (.batch?, _), (.events?, _),
+                (.schema?, _), (.endpoint?, _), (.dashboard?, _), (.admin?, _), (.unknown?, _),
+                (nil, _):
+                return nil
             }
         }
     }

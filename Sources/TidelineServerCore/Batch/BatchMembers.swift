@@ -107,7 +107,7 @@ struct BatchMembers {
         switch try reader.value() {
         case .string(let span): return reader.text(span)
         case .null: return nil
-        default: throw fault(name, "a string is expected")
+        case .bool, .number, .object, .array: throw fault(name, "a string is expected")
         }
     }
 
@@ -115,7 +115,8 @@ struct BatchMembers {
         switch try reader.value() {
         case .null: return
         case .array: try reader.beginArray()
-        default: throw fault("dependsOn", "an array of strings is expected")
+        case .bool, .number, .string, .object:
+            throw fault("dependsOn", "an array of strings is expected")
         }
         while try reader.nextElement() {
             guard let name = try string("dependsOn", &reader) else {
@@ -129,7 +130,8 @@ struct BatchMembers {
         switch try reader.value() {
         case .null: return
         case .object: try reader.beginObject()
-        default: throw fault("headers", "an object of strings is expected")
+        case .bool, .number, .string, .array:
+            throw fault("headers", "an object of strings is expected")
         }
         headers.reserveCapacity(Self.usualHeaders.count)
         var count = 0

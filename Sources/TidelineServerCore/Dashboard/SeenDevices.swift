@@ -86,7 +86,9 @@ extension SeenDevices.Device {
             if pulls[name] != nil || pulls.count < tablesMax { pulls[name] = now }
         case (.batch, _), (.table, _): lastPush = now
         case (.row, let method) where method != "GET": lastPush = now
-        default: break
+        case (.row, _), (.health, _), (.ready, _), (.metrics, _), (.events, _), (.schema, _),
+            (.endpoint, _), (.dashboard, _), (.admin, _), (.unknown, _):
+            break
         }
     }
 

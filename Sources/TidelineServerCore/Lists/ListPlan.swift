@@ -130,7 +130,10 @@ package struct ListPlan: Sendable {
                 case .value(.date(let date)) = right.kind
             else { return [] }
             return [Timestamp(date).microseconds]
-        default: return []
+        case .field, .value, .compare, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
+            .orElse, .member, .elementCount, .anyElement, .element, .search, .related,
+            .localizedCompare:
+            return []
         }
     }
 

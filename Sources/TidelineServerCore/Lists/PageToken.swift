@@ -52,7 +52,7 @@ package enum PageToken: Hashable, Sendable {
             }
             return .text(String(text.unicodeScalars[..<(end ?? text.endIndex)]))
         case .blob(let bytes) where bytes.count > shortMax: return .blob(bytes.prefix(prefixMax))
-        default: return nil
+        case .null, .integer, .real, .text, .blob, .program: return nil
         }
     }
 

@@ -19,7 +19,9 @@ package enum VersionLiterals {
         case .all(let parts): result.kind = .all(parts.map(replace))
         case .any(let parts): result.kind = .any(parts.map(replace))
         case .not(let part): result.kind = .not(replace(in: part))
-        default: break
+        case .field, .value, .arithmetic, .negate, .call, .isIn, .position, .orElse, .member,
+            .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
+            break
         }
         return result
     }

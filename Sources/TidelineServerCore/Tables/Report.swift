@@ -100,7 +100,8 @@ package struct Report: Hashable, Sendable {
             case .report(let report): ["", entry.name] + report.lines.map { "  " + $0 }
             case .list(let reports) where !reports.isEmpty:
                 ["", entry.name] + Self.table(reports).map { "  " + $0 }
-            default: [Self.padded(entry.name, width) + "  " + entry.item.shown]
+            case .text, .integer, .flag, .none, .texts, .list:
+                [Self.padded(entry.name, width) + "  " + entry.item.shown]
             }
         }
     }
@@ -129,7 +130,7 @@ extension Report.Entry {
         switch item {
         case .report: false
         case .list(let reports): reports.isEmpty
-        default: true
+        case .text, .integer, .flag, .none, .texts: true
         }
     }
 }

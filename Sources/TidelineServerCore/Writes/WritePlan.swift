@@ -89,7 +89,9 @@ package struct WritePlanner: Sendable {
         case (.exists, let stored?), (.preconditionFailed, let stored?),
             (.versionMismatch, let stored?), (.keepStored, let stored?):
             return .plan(unchanged(decision, stored, operation))
-        default:
+        case (.update, _), (.remove, _), (.exists, _), (.taken, _), (.missing, _), (.gone, _),
+            (.systemChange, _), (.preconditionFailed, _), (.versionMismatch, _), (.merge, _),
+            (.keepStored, _), (.testFailed, _), (.outdated, _), (.refused, _):
             return .plan(WritePlan(change: .nothing, outcome: WriteOutcome(decision)))
         }
     }

@@ -45,7 +45,7 @@ struct WriteRoutes {
         case .done(let writes)? where !writes.isEmpty: answer = try self.answer(write, writes[0])
         case .refused(_, let outcome)?: answer = try self.answer(write, outcome)
         case .failed(_, let error)?: throw error
-        default: throw ServerError.notCommitted
+        case .done?, .dependencyFailed?, .notReached?, nil: throw ServerError.notCommitted
         }
         if batch == nil { answer.share = reservation.share }
         return answer

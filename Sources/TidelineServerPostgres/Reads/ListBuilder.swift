@@ -126,7 +126,7 @@ extension SQLValue {
                 end[end.count - 1] += 1
                 return .blob(.init(end))
             }
-        default: nil
+        case .null, .integer, .real, .program: nil
         }
     }
 }

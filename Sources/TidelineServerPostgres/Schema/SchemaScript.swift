@@ -50,7 +50,7 @@ final class SchemaScript {
                 switch value.element {
                 case .integer(let number): String(number)
                 case .text(let text): "'" + text.replacing("'", with: "''") + "'"
-                default: "NULL"
+                case .null, .real, .blob, .program: "NULL"
                 }
             return sql.replacing("$\(value.offset + 1)", with: literal)
         }

@@ -231,7 +231,7 @@ extension FileCopy: CopySource {
         switch value {
         case .text(let text): text
         case .integer(let number): String(number)
-        default: ""
+        case .null, .real, .blob, .program: ""
         }
     }
 

@@ -246,7 +246,7 @@ struct ListRenderer {
                 end[place] += 1
                 return .blob(Data(end))
             }
-        default: nil
+        case .null, .integer, .real, .program: nil
         }
     }
 }

@@ -235,7 +235,9 @@ extension QueryExpression {
         case .all(let parts): QueryExpression(.all(parts.map(\.asOnSQLite)))
         case .any(let parts): QueryExpression(.any(parts.map(\.asOnSQLite)))
         case .not(let operand): QueryExpression(.not(operand.asOnSQLite))
-        default: self
+        case .field, .value, .arithmetic, .negate, .call, .isIn, .position, .orElse, .member,
+            .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
+            self
         }
     }
 }

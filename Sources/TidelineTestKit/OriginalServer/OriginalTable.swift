@@ -340,7 +340,7 @@ struct OriginalTable {
         switch value {
         case .bool: .boolean
         case .integer, .number, .decimal: .number
-        default: .string
+        case .null, .string, .date, .data, .json: .string
         }
     }
 
@@ -353,7 +353,7 @@ struct OriginalTable {
                 result[name] = .string(Self.text(value))
             case (.boolean, .string(let text)): result[name] = .bool(!text.isEmpty)
             case (.boolean, .integer(let number)): result[name] = .bool(number != 0)
-            default: break
+            case (.string, _), (.number, _), (.boolean, _), (.dateTime, _), (nil, _): break
             }
         }
         return result
@@ -365,7 +365,7 @@ struct OriginalTable {
         case .integer(let number): String(number)
         case .number(let number): String(number)
         case .bool(let flag): flag ? "1" : "0"
-        default: ""
+        case .null, .decimal, .date, .data, .json, nil: ""
         }
     }
 }

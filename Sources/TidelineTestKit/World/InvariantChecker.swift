@@ -179,7 +179,7 @@ struct InvariantChecker {
             where !recorder.wasDeleted(id, by: device.name)
                 && recorder.needsDelete(id, by: device.name):
                 throw lost("deleted", id)
-            default: break
+            case .text, .deleted: break
             }
         }
         for (id, rank) in device.lastRanks where !recorder.had(rank, id) {

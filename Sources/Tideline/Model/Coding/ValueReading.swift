@@ -23,7 +23,7 @@ extension Value {
         case .integer(let value): Integer(exactly: value)
         case .number(let value): Integer(exactly: value)
         case .decimal(let value): Integer("\(value)")
-        default: nil
+        case .null, .bool, .string, .date, .data, .json: nil
         }
     }
 
@@ -34,7 +34,7 @@ extension Value {
         case .integer(let value): Double(faithful: value)
         // The number is converted as a numeric column stores it.
         case .decimal(let value): Double("\(value)")
-        default: nil
+        case .null, .bool, .string, .date, .data, .json: nil
         }
     }
 
@@ -44,7 +44,7 @@ extension Value {
         case .integer(let value): Decimal(value)
         // The conversion uses the shortest text, because Decimal(0.1) created from the bits is not 0.1.
         case .number(let value): Decimal(string: "\(value)", locale: nil)
-        default: nil
+        case .null, .bool, .string, .date, .data, .json: nil
         }
     }
 
@@ -52,7 +52,7 @@ extension Value {
         switch self {
         case .date(let value): value == Timestamp.earliest.date ? .distantPast : value
         case .string(let text): Timestamp(text)?.appDate
-        default: nil
+        case .null, .bool, .integer, .number, .decimal, .data, .json: nil
         }
     }
 
@@ -64,7 +64,7 @@ extension Value {
         switch self {
         case .data(let value): value
         case .string(let text): Data(base64Encoded: text)
-        default: nil
+        case .null, .bool, .integer, .number, .decimal, .date, .json: nil
         }
     }
 

@@ -188,11 +188,10 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
     func decodeNil() -> Bool { value.isNull }
 
     func decode(_ type: Bool.Type) throws -> Bool {
-        switch value {
-        case .integer(0): return false
-        case .integer(1): return true
-        default: throw Misfit(expected: "0 or 1")
+        guard case .integer(let integer) = value, integer == 0 || integer == 1 else {
+            throw Misfit(expected: "0 or 1")
         }
+        return integer == 1
     }
 
     func decode(_ type: String.Type) throws -> String {
@@ -238,7 +237,9 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
         switch (special, value) {
         case (.date, .integer(let integer)): .millisecondsSince1970(integer) ?? value
         case (.decimal, .string(let text)): DecimalText.parse(text).map(Value.decimal) ?? value
-        default: value
+        case (.date, _), (.uuid, _), (.decimal, _), (.data, _), (.localDate, _), (.localTime, _),
+            (.url, _):
+            value
         }
     }
 }

@@ -89,7 +89,10 @@ extension Value {
         case (.number, .integer(let integer)): .number(Double(integer))
         case (.decimal, .string(let text)): DecimalText.parse(text).map(Value.decimal) ?? self
         case (.json, .string(let text)): .json(JSON(checked: text))
-        default: self
+        case (.string, _), (.integer, _), (.number, _), (.decimal, _), (.boolean, _),
+            (.dateTime, _), (.date, _), (.time, _), (.guid, _), (.binary, _), (.json, _),
+            (.enumeration, _):
+            self
         }
     }
 

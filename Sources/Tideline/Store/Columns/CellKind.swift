@@ -35,17 +35,30 @@ enum CellKind: Sendable {
     /// column's type.
     @inline(__always)
     func holds(_ value: Value) -> Bool {
-        switch (self, value) {
-        case (.any, _), (_, .null), (_, .data): true
-        case (.text, .string), (.bytes, .string): true
-        case (.decimal, .string(let text)): DecimalText.parse(text) == nil
-        case (.integer, .integer), (.decimal, .integer), (.bytes, .integer): true
-        case (.number, .integer(let integer)): Double(faithful: integer) != nil
-        case (.number, .number), (.integer, .number), (.bytes, .number): true
-        case (.decimal, .decimal): true
-        case (.number, .decimal(let decimal)): Double(faithful: decimal) != nil
-        case (.boolean, .bool), (.instant, .date), (.json, .json): true
-        default: false
+        switch value {
+        case .null, .data: true
+        case .bool: self == .boolean || self == .any
+        case .date: self == .instant || self == .any
+        case .json: self == .json || self == .any
+        case .string(let text):
+            switch self {
+            case .text, .bytes, .any: true
+            case .decimal: DecimalText.parse(text) == nil
+            case .integer, .number, .boolean, .instant, .json: false
+            }
+        case .integer(let integer):
+            switch self {
+            case .integer, .decimal, .bytes, .any: true
+            case .number: Double(faithful: integer) != nil
+            case .text, .boolean, .instant, .json: false
+            }
+        case .number: self == .number || self == .integer || self == .bytes || self == .any
+        case .decimal(let decimal):
+            switch self {
+            case .decimal, .any: true
+            case .number: Double(faithful: decimal) != nil
+            case .text, .integer, .boolean, .instant, .bytes, .json: false
+            }
         }
     }
 }

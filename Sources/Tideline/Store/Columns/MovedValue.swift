@@ -35,7 +35,7 @@ enum MovedValue {
         switch value {
         case .string(let text): Int64(text).flatMap { String($0) == text ? .integer($0) : nil }
         case .number, .decimal: value.asInteger(Int64.self).map(Value.integer)
-        default: nil
+        case .null, .bool, .integer, .date, .data, .json: nil
         }
     }
 
@@ -50,7 +50,7 @@ enum MovedValue {
         case .integer(let integer): Double(faithful: integer).map(Value.number)
         case .decimal(let decimal):
             Double(faithful: decimal).map(Value.number) ?? text(of: value)
-        default: nil
+        case .null, .bool, .number, .date, .data, .json: nil
         }
     }
 
@@ -66,14 +66,15 @@ enum MovedValue {
                 DecimalText.canonical($0) == text ? .decimal($0) : nil
             }
         case .number, .integer: value.asDecimal().map(Value.decimal)
-        default: nil
+        case .null, .bool, .decimal, .date, .data, .json: nil
         }
     }
 
     private static func flag(_ value: Value) -> Value? {
-        switch value {
-        case .string("true"): .bool(true)
-        case .string("false"): .bool(false)
+        guard case .string(let text) = value else { return nil }
+        return switch text {
+        case "true": .bool(true)
+        case "false": .bool(false)
         default: nil
         }
     }

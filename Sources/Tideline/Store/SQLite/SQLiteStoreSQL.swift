@@ -114,7 +114,7 @@ enum SQLiteStoreSQL {
         case .integer(let value): statement.bind(index, integer: value)
         case .bool(let value): statement.bind(index, integer: value ? 1 : 0)
         case .number(let value): statement.bind(index, real: value)
-        default: statement.bind(index, stored(value))
+        case .decimal, .date, .data, .json: statement.bind(index, stored(value))
         }
     }
 

@@ -125,7 +125,8 @@ public struct MergeRule: Sendable, Hashable {
         }
         switch local {
         case .json, .data: return nil
-        default: return ValueOrder.compare(local, server).map { $0 * sign > 0 ? local : server }
+        case .null, .bool, .integer, .number, .decimal, .string, .date:
+            return ValueOrder.compare(local, server).map { $0 * sign > 0 ? local : server }
         }
     }
 

@@ -40,7 +40,7 @@ enum MergedLists {
         switch value {
         case .null: []
         case .json(let document): document.elements
-        default: nil
+        case .bool, .integer, .number, .decimal, .string, .date, .data: nil
         }
     }
 

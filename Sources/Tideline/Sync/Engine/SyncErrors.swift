@@ -403,7 +403,7 @@ extension SyncError {
             pullFailed(failure, table: table, answer: answer, server: server)
         case .rejected(let status) where 400..<500 ~= status:
             refused("the verification of '\(table)'", status, answer.problem)
-        default:
+        case .network, .rejected, .badPage, .tooManyPages, .changingServer, .missingLink:
             unexpectedAnswer(answer, from: server, to: "the verification of '\(table)'")
         }
     }

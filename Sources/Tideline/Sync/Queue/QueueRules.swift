@@ -38,7 +38,7 @@ package enum QueueRules {
         case .insert where rowExists: return .alreadyExists
         case .update where !rowExists: return .notFound
         case .delete where !rowExists: return .nothing
-        default: break
+        case .insert, .update, .delete: break
         }
         // An operation that cannot be decoded stays unchanged, so it absorbs nothing.
         guard let last, last.state != .attempted, last.damage == nil else {
@@ -92,7 +92,7 @@ package enum QueueRules {
             // A row that was deleted and inserted again is sent even if it did not change, because the server may have
             // deleted it.
             if later.replacesRow { result.sendsWholeRow = true }
-        default:
+        case (.insert, .insert), (.insert, .update), (.update, .insert), (.delete, .update):
             break
         }
         if let older = later.basisVersion {

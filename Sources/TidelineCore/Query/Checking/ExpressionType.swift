@@ -114,7 +114,10 @@ extension QueryExpression {
         case (.null, _), (_, .null): .null
         case (.integer, .integer): operation == .divby ? .number : .integer
         case (.decimal, .decimal), (.decimal, .integer), (.integer, .decimal): .decimal
-        default: .number
+        case (.boolean, _), (.integer, _), (.number, _), (.decimal, _), (.string, _),
+            (.dateTime, _), (.date, _), (.time, _), (.guid, _), (.binary, _), (.json, _),
+            (.enumeration, _):
+            .number
         }
     }
 }

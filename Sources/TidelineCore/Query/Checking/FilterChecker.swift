@@ -131,7 +131,9 @@ package struct FilterChecker {
         guard type == .any else { return type == .boolean || type == .null }
         return switch expression.kind {
         case .field, .member, .element: true
-        default: false
+        case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
+            .orElse, .elementCount, .anyElement, .search, .related, .localizedCompare:
+            false
         }
     }
 

@@ -143,7 +143,10 @@ extension FilterChecker {
             case _ where one == two: isEquality || hasOrder
             case (.string, .guid), (.guid, .string): true
             case _ where one.isText && two.isText: isEquality
-            default: false
+            case (.null, _), (.boolean, _), (.integer, _), (.number, _), (.decimal, _),
+                (.string, _), (.dateTime, _), (.date, _), (.time, _), (.guid, _), (.binary, _),
+                (.json, _), (.enumeration, _), (.any, _):
+                false
             }
         guard isFitting else {
             throw mismatch(

@@ -47,7 +47,7 @@ package enum LiteralCoercion {
         case .number(let number): return Int64(exactly: number).map { .integer($0) } ?? value
         case .decimal(let number):
             return Int64(DecimalText.canonical(number)).map { .integer($0) } ?? value
-        default: return nil
+        case .null, .bool, .string, .date, .data, .json: return nil
         }
     }
 
@@ -58,7 +58,7 @@ package enum LiteralCoercion {
             return Double(exactly: whole).map { .number($0) } ?? value
         // A decimal and a double compare as doubles anyway.
         case .decimal(let number): return .number(DecimalText.double(number))
-        default: return nil
+        case .null, .bool, .string, .date, .data, .json: return nil
         }
     }
 
@@ -69,7 +69,7 @@ package enum LiteralCoercion {
         // The digits that were written, not the binary fraction nearest to them.
         case .number(let number):
             return DecimalText.decimal(number).map { .decimal($0) } ?? value
-        default: return nil
+        case .null, .bool, .string, .date, .data, .json: return nil
         }
     }
 
@@ -79,7 +79,7 @@ package enum LiteralCoercion {
         // Instants of a dynamic table and versions are kept as text.
         case .date(let date): return .string(Timestamp(date).text)
         case .data(let data): return .string(data.base64EncodedString())
-        default: return nil
+        case .null, .bool, .integer, .number, .decimal, .json: return nil
         }
     }
 
@@ -90,7 +90,7 @@ package enum LiteralCoercion {
             if let date = InstantText.parse(text, isZoneOptional: false) { return .date(date) }
             guard DayText.canonical(text) != nil else { return nil }
             return Timestamp(text + "T00:00:00Z").map { .date($0.date) }
-        default: return nil
+        case .null, .bool, .integer, .number, .decimal, .data, .json: return nil
         }
     }
 
@@ -101,7 +101,7 @@ package enum LiteralCoercion {
             let stamp = Timestamp(date)
             guard stamp.microseconds % 86_400_000_000 == 0 else { return nil }
             return .string(String(stamp.text.prefix(10)))
-        default: return nil
+        case .null, .bool, .integer, .number, .decimal, .data, .json: return nil
         }
     }
 }

@@ -27,7 +27,10 @@ extension QueryExpression {
             switch kind {
             case .call(.now, _): .value(.date(now))
             case .related(let rows): .related(rows.with(rows.condition?.bound(now: now)))
-            default: nil
+            case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+                .position, .orElse, .member, .elementCount, .anyElement, .element, .search,
+                .localizedCompare:
+                nil
             }
         }
     }

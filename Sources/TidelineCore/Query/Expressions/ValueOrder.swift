@@ -5,28 +5,51 @@ import Foundation
 package enum ValueOrder {
     /// Returns -1, 0 or 1; nil if a side is null or the kinds have no common order.
     package static func compare(_ left: Value, _ right: Value) -> Int? {
-        switch (left, right) {
-        case (.null, _), (_, .null): nil
-        case (.integer(let one), .integer(let two)): order(one, two)
-        case (.number(let one), .number(let two)): order(one, two)
-        case (.integer(let one), .number(let two)): order(one, two)
-        case (.number(let one), .integer(let two)): -order(two, one)
-        case (.decimal(let one), .decimal(let two)): order(one, two)
-        case (.decimal(let one), .integer(let two)): order(one, Decimal(two))
-        case (.integer(let one), .decimal(let two)): order(Decimal(one), two)
-        case (.decimal(let one), .number(let two)): order(DecimalText.double(one), two)
-        case (.number(let one), .decimal(let two)): order(one, DecimalText.double(two))
-        case (.string(let one), .string(let two)): text(one, two)
-        case (.date(let one), .date(let two)): order(Timestamp(one), Timestamp(two))
-        case (.bool(let one), .bool(let two)): order(one ? 1 : 0, two ? 1 : 0)
-        case (.data(let one), .data(let two)): bytes(one, two)
-        case (.json(let one), .json(let two)): text(one.text, two.text)
+        switch left {
+        case .null: return nil
+        case .bool(let one):
+            guard case .bool(let two) = right else { return nil }
+            return order(one ? 1 : 0, two ? 1 : 0)
+        case .integer(let one):
+            switch right {
+            case .integer(let two): return order(one, two)
+            case .number(let two): return order(one, two)
+            case .decimal(let two): return order(Decimal(one), two)
+            case .null, .bool, .string, .date, .data, .json: return nil
+            }
+        case .number(let one):
+            switch right {
+            case .integer(let two): return -order(two, one)
+            case .number(let two): return order(one, two)
+            case .decimal(let two): return order(one, DecimalText.double(two))
+            case .null, .bool, .string, .date, .data, .json: return nil
+            }
+        case .decimal(let one):
+            switch right {
+            case .integer(let two): return order(one, Decimal(two))
+            case .number(let two): return order(DecimalText.double(one), two)
+            case .decimal(let two): return order(one, two)
+            case .null, .bool, .string, .date, .data, .json: return nil
+            }
         // Rows without a schema store instants as text.
-        case (.date(let one), .string(let two)):
-            Timestamp(two).map { order(Timestamp(one), $0) }
-        case (.string(let one), .date(let two)):
-            Timestamp(one).map { order($0, Timestamp(two)) }
-        default: nil
+        case .string(let one):
+            switch right {
+            case .string(let two): return text(one, two)
+            case .date(let two): return Timestamp(one).map { order($0, Timestamp(two)) }
+            case .null, .bool, .integer, .number, .decimal, .data, .json: return nil
+            }
+        case .date(let one):
+            switch right {
+            case .date(let two): return order(Timestamp(one), Timestamp(two))
+            case .string(let two): return Timestamp(two).map { order(Timestamp(one), $0) }
+            case .null, .bool, .integer, .number, .decimal, .data, .json: return nil
+            }
+        case .data(let one):
+            guard case .data(let two) = right else { return nil }
+            return bytes(one, two)
+        case .json(let one):
+            guard case .json(let two) = right else { return nil }
+            return text(one.text, two.text)
         }
     }
 

@@ -73,7 +73,7 @@ package enum ScalarCasts {
         case .string(let text):
             if text.utf8.elementsEqual("true".utf8) { return .bool(true) }
             return text.utf8.elementsEqual("false".utf8) ? .bool(false) : .null
-        default: return .null
+        case .null, .integer, .number, .decimal, .date, .data, .json: return .null
         }
     }
 
@@ -87,7 +87,7 @@ package enum ScalarCasts {
         case .decimal(let number):
             result = Int64(DecimalText.canonical(number).prefix { $0 != "." })
         case .string(let text): result = Int64(text)
-        default: result = nil
+        case .null, .bool, .date, .data, .json: result = nil
         }
         guard let result, target.range?.contains(result) == true else { return .null }
         return .integer(result)
@@ -104,7 +104,7 @@ package enum ScalarCasts {
                 let number = Double(text), number.isFinite
             else { return .null }
             return .number(number)
-        default: return .null
+        case .null, .bool, .date, .data, .json: return .null
         }
     }
 
@@ -114,7 +114,7 @@ package enum ScalarCasts {
         case .number(let number): DecimalText.decimal(number).map { .decimal($0) } ?? .null
         case .decimal: value
         case .string(let text): DecimalText.parse(text).map { .decimal($0) } ?? .null
-        default: .null
+        case .null, .bool, .date, .data, .json: .null
         }
     }
 
@@ -126,7 +126,7 @@ package enum ScalarCasts {
             ScalarDates.part(.date, ofInstant: Timestamp(date).microseconds)
         case .string(let text):
             DayText.canonical(text).map { .string($0) } ?? ScalarDates.part(.date, ofText: text)
-        default: .null
+        case .null, .bool, .integer, .number, .decimal, .data, .json: .null
         }
     }
 
@@ -136,7 +136,7 @@ package enum ScalarCasts {
             ScalarDates.part(.time, ofInstant: Timestamp(date).microseconds)
         case .string(let text):
             TimeText.canonical(text).map { .string($0) } ?? ScalarDates.part(.time, ofText: text)
-        default: .null
+        case .null, .bool, .integer, .number, .decimal, .data, .json: .null
         }
     }
 
@@ -144,7 +144,7 @@ package enum ScalarCasts {
         switch value {
         case .date: value
         case .string: LiteralCoercion.value(value, as: .dateTime) ?? .null
-        default: .null
+        case .null, .bool, .integer, .number, .decimal, .data, .json: .null
         }
     }
 
@@ -152,7 +152,7 @@ package enum ScalarCasts {
         switch value {
         case .data: value
         case .string(let text): BinaryText.base64(text).map { .data($0) } ?? .null
-        default: .null
+        case .null, .bool, .integer, .number, .decimal, .date, .json: .null
         }
     }
 }

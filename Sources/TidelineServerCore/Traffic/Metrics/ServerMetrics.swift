@@ -42,7 +42,7 @@ package final class ServerMetrics: Sendable {
             case (.batch, _): self = .batch
             case (.events, _): self = .events
             case (.dashboard, _), (.admin, _): self = .dashboard
-            default: self = .other
+            case (.table, _), (.row, _), (.schema, _), (.unknown, _), (nil, _): self = .other
             }
         }
     }

@@ -114,7 +114,7 @@ package struct PageCells: Sendable {
         case (.boolean, .bool(let value)):
             cells[first + member.column] = Cell(kind: .integer, payload: value ? 1 : 0)
             return true
-        default:
+        case (.text, _), (.instant, _), (.integer, _), (.boolean, _), (.deleted, _), (.other, _):
             return false
         }
     }

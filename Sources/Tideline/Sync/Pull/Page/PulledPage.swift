@@ -94,7 +94,7 @@ package struct PulledPage: Sendable {
                 }
             }
             guard hasItems else { throw reader.failure("the page has no items") }
-        default:
+        case .null, .bool, .number, .string:
             throw reader.failure("a page is expected")
         }
     }
