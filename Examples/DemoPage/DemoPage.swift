@@ -51,7 +51,7 @@ struct DemoPage {
         let lines = """
             Two phones and their server: \(url.absoluteString)\(DemoEndpoints.path)
             The server's dashboard:      \(url.absoluteString)/
-            Ctrl-C ends it; nothing is kept.
+            Press Ctrl-C to stop; nothing is saved.
 
             """
         FileHandle.standardOutput.write(Data(lines.utf8))

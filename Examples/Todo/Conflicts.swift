@@ -55,7 +55,7 @@ struct Conflicts {
             if error.table != TodoItem.tableName {
                 "Its table is unknown to this program."
             } else if error.itemID.isEmpty {
-                "The store no longer knows its item."
+                "The store no longer has its item."
             } else if error.item == nil, error.kind != .delete {
                 "The item is not on this device."
             } else {
@@ -108,7 +108,7 @@ struct Conflicts {
         do {
             try await error.updateOperationAndRetry(with: mine)
         } catch let failure as SyncError where error.statusCode == nil && failure.cause == nil {
-            throw Mistake(message: "mine cannot be kept as it is. \(reason)")
+            throw Mistake(message: "mine cannot be kept unchanged. \(reason)")
         }
         Terminal.say("kept mine; 'todo sync' sends it")
     }
@@ -118,7 +118,7 @@ struct Conflicts {
         guard let error = try await find(id, in: errors) else {
             throw Mistake(
                 message: """
-                    '\(id)' is no conflict any more: it was changed since, and 'todo sync' sends it.
+                    '\(id)' is no longer a conflict: it was edited since, and 'todo sync' sends it.
                     """
             )
         }
@@ -126,8 +126,8 @@ struct Conflicts {
         if let lost, !discards {
             throw Mistake(
                 message: """
-                    There is no item of theirs to take. \(Self.reason(error, among: errors)) \
-                    Nothing was changed: this is the only copy of '\(lost)'. Mend it with 'todo edit', or drop it for \
+                    The server has no item to take. \(Self.reason(error, among: errors)) \
+                    Nothing was changed: this is the only copy of '\(lost)'. Fix it with 'todo edit', or drop it for \
                     good with 'todo conflicts take-theirs \(id) --discard'.
                     """
             )

@@ -370,7 +370,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         } catch let error as CancellationError {
             throw SyncError(
                 .cancelled,
-                "The request was cancelled; the server may have acted on it. Read before you repeat.",
+                "The request was cancelled; the server may have executed it. Read the row before you repeat it.",
                 cause: error
             )
         }
@@ -396,20 +396,20 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         case 404, 410:
             throw SyncError(
                 .notFound,
-                "The row is not on the server, or table '\(table)' is not\(reason).",
+                "The server does not have the row, or does not have table '\(table)'\(reason).",
                 statusCode: status
             )
         case 409, 412:
             throw SyncError(
                 .conflict,
-                "The row has another state on the server. Decide with 'serverItem' and send again.",
+                "The row has changed on the server. Resolve the conflict with 'serverItem' and send it again.",
                 statusCode: status,
                 serverItem: item
             )
         case 400..<500:
             throw SyncError(
                 SyncError.Code(answer: status),
-                "Table '\(table)' refused the request (\(status))\(reason).",
+                "The server rejected the request to table '\(table)' (\(status))\(reason).",
                 statusCode: status
             )
         default:

@@ -116,7 +116,7 @@ extension SyncTable {
         let table = query.table
         guard table.order.isEmpty, table.limit == nil, table.offset == 0, table.select == nil else {
             throw SyncError.unsupportedQuery(
-                "a purge takes a condition alone. Leave out order, limit, offset and fields."
+                "a purge supports a condition only. Remove order, limit, offset and fields."
             )
         }
         try await engine.purgeRunner.purge(

@@ -71,7 +71,7 @@ package struct BoundedFetch: Sendable {
     private func getBlocking(_ text: String) throws(FetchError) -> [UInt8] {
         if let mistake = Self.mistake(in: text) { throw FetchError("\(mistake) is expected") }
         guard Self.isReady, let first = URL(string: text) else {
-            throw FetchError("libcurl cannot be used")
+            throw FetchError("libcurl cannot be initialized")
         }
         let end = ContinuousClock.now + timeMax
         var url = first
@@ -84,7 +84,7 @@ package struct BoundedFetch: Sendable {
                     Self.origin(next) == Self.origin(first)
                 else { throw FetchError("it redirects to another server, which is not followed") }
                 url = next
-            default: throw FetchError("it is answered with status \(answer.status)")
+            default: throw FetchError("the server responded with status \(answer.status)")
             }
         }
         throw FetchError("it redirects more than \(redirectsMax) times")
@@ -104,7 +104,7 @@ package struct BoundedFetch: Sendable {
         _ url: URL,
         until end: ContinuousClock.Instant
     ) throws(FetchError) -> (status: Int, redirect: String?, body: [UInt8]) {
-        guard let easy = curl_easy_init() else { throw FetchError("there is no memory") }
+        guard let easy = curl_easy_init() else { throw FetchError("out of memory") }
         defer { curl_easy_cleanup(easy) }
         let (seconds, attoseconds) = (end - .now).components
         let milliseconds = Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)

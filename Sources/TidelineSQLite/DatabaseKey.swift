@@ -44,7 +44,9 @@ extension DatabaseKey {
     /// right.
     func apply(to handle: OpaquePointer) throws {
         let code = sqlite3_key(handle, bytes, Int32(bytes.count))
-        guard code == SQLITE_OK else { throw SQLiteError(code: code, message: "no key") }
+        guard code == SQLITE_OK else {
+            throw SQLiteError(code: code, message: "cannot set the encryption key")
+        }
     }
 }
 #else

@@ -94,7 +94,7 @@ private struct StatusText: View {
     var body: some View {
         switch sync.status {
         case .idle where sync.pendingCount == 0: Text("Everything is synced.")
-        case .idle: Text("\(sync.pendingCount) changes wait.")
+        case .idle: Text("\(sync.pendingCount) changes are pending.")
         case .syncing(let progress):
             Text("Syncing: \(progress.sent) sent, \(progress.received) received")
         case .offline: Text("Offline; \(sync.pendingCount) changes are pending.")

@@ -17,7 +17,7 @@ package enum QueryID {
     package static func check(_ id: String) throws {
         if id.isEmpty { throw SyncError.invalidQueryID("it is empty") }
         guard id.utf8.allSatisfy(isAllowed) else {
-            throw SyncError.invalidQueryID("it contains another character")
+            throw SyncError.invalidQueryID("it contains a character that is not allowed")
         }
         guard id.utf8.count <= charactersMax else {
             throw SyncError.invalidQueryID("it is longer than \(charactersMax) characters")

@@ -94,7 +94,7 @@ extension LocalDate: Codable {
         guard let day = LocalDate(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
                 in: container,
-                debugDescription: "not a day like 2026-11-20"
+                debugDescription: "not a date such as 2026-11-20"
             )
         }
         self = day

@@ -92,7 +92,7 @@ extension LocalTime: Codable {
         guard let time = LocalTime(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
                 in: container,
-                debugDescription: "not a time like 07:14:05.250"
+                debugDescription: "not a time such as 07:14:05.250"
             )
         }
         self = time

@@ -189,7 +189,7 @@ package final class RecordSchema: Sendable {
         var result = SyncError.invalidModel(
             model,
             """
-            its init(from:) refused a placeholder \(place). Accept empty texts and zeros there, \
+            its init(from:) rejected a placeholder \(place). Accept empty strings and zeros there, \
             or declare 'static var columns'.
             """
         )
@@ -210,7 +210,7 @@ package final class RecordSchema: Sendable {
             guard seen.insert(name.lowercased()).inserted else {
                 throw SyncError.invalidModel(
                     model,
-                    "two columns are called '\(name)', letter case aside. Rename one of them."
+                    "two columns are named '\(name)', ignoring case. Rename one of them."
                 )
             }
             let system = SystemColumn.definitions.first { $0.name == name }

@@ -54,29 +54,29 @@ enum RowCheck {
             table: table,
             id: row.id,
             column: SystemColumn.deleted,
-            reason: "is true, which only a delete makes it: call 'delete' instead"
+            reason: "is true, but only a delete may set it: call 'delete' instead"
         )
     }
 
-    /// Rejects an id that is not a text, because no query would find the row.
+    /// Rejects an id that is not a string, because no query would find the row.
     static func checkID(_ row: Row) throws {
         guard let id = row["id"], !id.isNull else { return }
-        guard case .string = id else { throw SyncError.invalidID("it is no text") }
+        guard case .string = id else { throw SyncError.invalidID("it is not a string") }
     }
 
     /// Returns why a row cannot have a member of this name, as the end of a sentence; nil if it can.
     private static func fault(ofName name: String) -> String? {
         name.hasPrefix("__")
-            ? "has a name that is reserved, as all that begin with '__': give it another" : nil
+            ? "has a reserved name: no name may begin with '__'" : nil
     }
 
     /// Returns why a column of this type cannot hold a value, as the end of a sentence; nil if it can.
     static func fault(of value: Value, in type: ColumnType?) -> String? {
         switch value {
         case .string(let text) where text.utf8.contains(0):
-            return "has a text with the character U+0000, which no table holds"
+            return "contains the character U+0000, which no table can store"
         case .json(let document) where hasNUL(document.text):
-            return "has a document with the character U+0000, which no table holds"
+            return "has a document with the character U+0000, which no table can store"
         case .number(let number) where !number.isFinite: return "is a number that is not finite"
         case .decimal(let number) where !number.isFinite: return "is a number that is not finite"
         case .date(let date) where Timestamp(millisecondOf: date) == nil:
@@ -84,7 +84,7 @@ enum RowCheck {
         case .null, .bool, .integer, .number, .decimal, .string, .date, .data, .json: break
         }
         guard let type, !value.isNull, !holds(value, type) else { return nil }
-        return "has a value of another type than the column, which is of the type \(type.name)"
+        return "has a value of another type than the column, whose type is \(type.name)"
     }
 
     private static func holds(_ value: Value, _ type: ColumnType) -> Bool {

@@ -29,7 +29,7 @@ extension SchemaDocument {
             guard names.insert(found.table.name.lowercased()).inserted else {
                 throw SyncError.invalidModel(
                     "\(type)",
-                    "another model has the table '\(found.table.name)'. Give one of them another name."
+                    "another model uses the table '\(found.table.name)'. Give one of them another name."
                 )
             }
             guard !found.table.isLocalOnly else { return nil }

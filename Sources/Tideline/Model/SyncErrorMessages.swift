@@ -17,7 +17,7 @@ extension SyncError {
             column: column,
             message: """
                 Row '\(id)' of table '\(table)' does not fit: column '\(column)' is not \(expected). \
-                Make the property fit what the table holds, or read with 'onDecodingFailure: .skip'.
+                Change the property to match the table, or read with 'onDecodingFailure: .skip'.
                 """
         )
         return SyncError(.rowDoesNotFit, failure.message, cause: failure)
@@ -28,8 +28,8 @@ extension SyncError {
         SyncError(
             .rowDoesNotFit,
             """
-            Rows of table '\(table)' do not fit: a value of column '\(column)' is not \(expected). Make the property fit \
-            what the table holds, or exclude these rows with a condition.
+            Rows of table '\(table)' do not fit: a value of column '\(column)' is not \(expected). Change the property \
+            to match the table, or exclude these rows with a condition.
             """
         )
     }
@@ -45,7 +45,7 @@ extension SyncError {
             """
             Record \(id.isEmpty ? "without an id" : "'\(id)'") does not fit into table '\(table)': \
             column '\(column)' \(reason). \
-            Change the value before the record is stored.
+            Change the record before you store it.
             """
         )
     }
@@ -56,14 +56,14 @@ extension SyncError {
             .versionRequired,
             """
             '\(type)' has neither 'version' nor 'updatedAt', so an update of a record of table '\(table)' \
-            could overwrite what another device has changed since. Add 'var updatedAt: Date?' (or \
+            could overwrite changes of another device. Add 'var updatedAt: Date?' (or \
             'var version: String?') to the type, or use update(id:_:).
             """
         )
     }
 
     package static func invalidModel(_ type: String, _ reason: String) -> SyncError {
-        SyncError(.invalidModel, "'\(type)' cannot be a synchronised record: \(reason)")
+        SyncError(.invalidModel, "'\(type)' cannot be a synced record: \(reason)")
     }
 
     package static func noPlaceholder(_ model: String, property: String, type: String) -> SyncError
@@ -71,7 +71,7 @@ extension SyncError {
         invalidModel(
             model,
             """
-            no value of type '\(type)' can be made to find the columns. Make property \
+            no value of type '\(type)' can be created to find the columns. Make property \
             '\(property)' optional, conform '\(type)' to CaseIterable, or declare 'static var \
             columns'.
             """
@@ -82,8 +82,8 @@ extension SyncError {
         invalidModel(
             model,
             """
-            it encodes column '\(column)', which its init(from:) does not ask for. Make both use \
-            the same keys, or declare the column in 'static var columns'.
+            it encodes column '\(column)', which its init(from:) does not decode. Use the same keys \
+            in both, or declare the column in 'static var columns'.
             """
         )
     }
@@ -115,7 +115,7 @@ extension SyncError {
     /// Returns the error for a query that no server could run.
     package static func unsupportedQuery(_ cause: ODataError) -> SyncError {
         var error = unsupportedQuery(
-            "\(cause.message). Ask the server for more, and choose among the records on the device."
+            "\(cause.message). Use a broader server query and filter the results on the device."
         )
         error.cause = cause
         return error
@@ -133,7 +133,7 @@ extension SyncError {
     package static func unsupportedLiteral(_ type: Any.Type) -> SyncError {
         unsupportedQuery(
             """
-            a value of type '\(type)' has no column type. Compare with a text, a number, a \
+            a value of type '\(type)' has no column type. Compare with a string, a number, a \
             boolean, a date, a UUID or an enum with such a raw value.
             """
         )

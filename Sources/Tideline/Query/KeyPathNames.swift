@@ -17,7 +17,7 @@ enum KeyPathNames {
         let name = text.dropFirst(root.count)
         if name.isEmpty || name == "self" { throw fail("is the whole record") }
         if name.contains(".") || name.contains("?") || name.contains("!") || name.contains("[") {
-            throw fail("leads into a value")
+            throw fail("refers to a part of a value")
         }
         if name.contains("<") { throw fail("is computed, or the program has no reflection data") }
         return String(name)

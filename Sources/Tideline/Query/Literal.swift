@@ -11,7 +11,7 @@ enum Literal {
         if let special = SpecialType(T.self) {
             guard let value = special.write(source) else {
                 throw SyncError.unsupportedQuery(
-                    "a \(T.self) that is not finite, or that no column holds. Compare with another."
+                    "a \(T.self) that is not finite, or that no column can hold. Compare with another value."
                 )
             }
             return value
@@ -48,7 +48,9 @@ enum Literal {
 
     private static func number(_ value: Double) throws -> Value {
         guard let number = Value.finite(value) else {
-            throw SyncError.unsupportedQuery("a number that is not finite. Compare with another.")
+            throw SyncError.unsupportedQuery(
+                "a number that is not finite. Compare with another value."
+            )
         }
         return number
     }

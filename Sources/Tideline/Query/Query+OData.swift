@@ -32,7 +32,7 @@ private struct ODataText {
             let name = try Self.decoded(pair[0], in: "the name of an option")
             let value = try Self.decoded(pair.count > 1 ? pair[1] : "", in: name)
             guard !options.contains(where: { $0.name == name }) else {
-                throw Self.failure(name, "it comes twice", at: 0)
+                throw Self.failure(name, "it occurs twice", at: 0)
             }
             options.append((name, value))
         }
@@ -67,7 +67,7 @@ private struct ODataText {
         case _ where name.hasPrefix("$"):
             throw failure(
                 name,
-                "it is not supported; there are $filter, $orderby, $top, $skip, $select, $count",
+                "it is not supported; use $filter, $orderby, $top, $skip, $select or $count",
                 at: 0
             )
         default: query.parameters[name] = value
@@ -76,7 +76,7 @@ private struct ODataText {
 
     private static func number(_ text: String, _ name: String) throws -> Int {
         guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let number = Int(text) else {
-            throw failure(name, "a whole number from 0 is expected", at: 0)
+            throw failure(name, "a whole number of at least 0 is expected", at: 0)
         }
         return number
     }
@@ -110,7 +110,7 @@ private struct ODataText {
             guard digits.count == 2, digits.allSatisfy(isHexDigit),
                 let code = UInt8(Substring(digits), radix: 16)
             else {
-                throw failure(name, "a '%' of the text itself is written '%25'", at: bytes.count)
+                throw failure(name, "a literal '%' must be written as '%25'", at: bytes.count)
             }
             bytes.append(code)
             rest = rest.dropFirst(2)

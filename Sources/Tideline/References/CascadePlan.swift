@@ -175,7 +175,7 @@ extension SyncError {
             .transactionTooLarge,
             """
             Row '\(row.itemID)' of table '\(row.table)' cannot be deleted in one step: more than \(max) rows \
-            (SyncLimits.cascadeRowsMax) would change with it. Delete the rows that refer to it in parts first.
+            (SyncLimits.cascadeRowsMax) would change with it. First delete the rows that refer to it, in batches.
             """
         )
     }

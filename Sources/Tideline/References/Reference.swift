@@ -85,8 +85,8 @@ extension TableSchema {
             let name = reference.column
             if reference.onDelete == .setNull, column(named: name)?.rules.isRequired == true {
                 return """
-                    the reference '\(name)' becomes null with its parent, and the rule '.required' demands a value. \
-                    Remove the rule, or choose another 'onDelete'.
+                    the reference '\(name)' is set to null when its parent is deleted, but the rule '.required' demands \
+                    a value. Remove the rule, or choose another 'onDelete'.
                     """
             }
             // All of it stays on the device.
@@ -99,7 +99,7 @@ extension TableSchema {
             }
             if localColumns.contains(name) {
                 return """
-                    the reference '\(name)' stays on the device, so that a server cannot keep it valid. Remove it from \
+                    the reference '\(name)' stays on the device, so a server cannot check it. Remove it from \
                     'localColumns' or from 'references'.
                     """
             }
@@ -130,8 +130,8 @@ extension Reference {
             throw SyncError.invalidModel(
                 model,
                 """
-                the reference '\(name)' becomes null with its parent, and its property cannot be nil. Make the \
-                property optional, or choose another 'onDelete'.
+                the reference '\(name)' is set to null when its parent is deleted, but its property cannot be nil. \
+                Make the property optional, or choose another 'onDelete'.
                 """
             )
         }

@@ -26,7 +26,7 @@ struct DeclaredRules<Record> {
                 guard 0...Self.lengthMax ~= length else {
                     throw fault(
                         ".maxLength",
-                        "has a length that is not from 0 to \(Self.lengthMax)"
+                        "has a length outside 0 to \(Self.lengthMax)"
                     )
                 }
                 try change(path, .maxLength, in: &table) { $0.rules.maxLength = length }
@@ -139,7 +139,7 @@ struct DeclaredRules<Record> {
         }
         let names = "'\(columns[0].name)' and '\(columns[1].name)'"
         guard places[0] != places[1], types[0] == types[1] else {
-            throw fault(".compare", "names \(names), which are not two properties of one type")
+            throw fault(".compare", "names \(names), which are not two properties of the same type")
         }
         guard ColumnComparison.fits(comparison, types[0]) else {
             throw fault(

@@ -61,7 +61,7 @@ extension LocalizedIndex {
             throw SyncError.invalidModel(
                 model,
                 """
-                a localized index needs a localized order, and a text as its last property. Change \
+                a localized index needs a localized order, and a string as its last property. Change \
                 'localizedIndexes', or use 'indexes'.
                 """
             )
@@ -72,7 +72,7 @@ extension LocalizedIndex {
                 model,
                 """
                 a localized index names 'id', a property twice, or more than \(Self.columnsMax) properties. Name each \
-                once; 'id' follows by itself.
+                once; 'id' is added automatically.
                 """
             )
         }

@@ -70,7 +70,7 @@ extension SearchIndex {
             guard let type = schema.column(named: name)?.type, CellKind(type) == .text else {
                 throw SyncError.invalidModel(
                     model,
-                    "the search index names '\(name)', which holds no text. Remove it from 'search'."
+                    "the search index names '\(name)', which contains no text. Remove it from 'search'."
                 )
             }
         }
@@ -87,7 +87,7 @@ extension SearchIndex {
             throw SyncError.invalidModel(
                 model,
                 """
-                the search index must have no weights, or one for each property, at least 0. Change 'weights'.
+                the search index must have no weights, or one for each property, each at least 0. Change 'weights'.
                 """
             )
         }
@@ -96,7 +96,7 @@ extension SearchIndex {
             throw SyncError.invalidModel(
                 model,
                 """
-                the search index has a prefix length that is not from 1 to \(Self.prefixLengthMax). Change \
+                the search index has a prefix length outside 1 to \(Self.prefixLengthMax). Change \
                 'prefixLengths'.
                 """
             )

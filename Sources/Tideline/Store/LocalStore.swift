@@ -310,7 +310,7 @@ extension LocalStoreReader {
         return try rows(query, in: table).map { member.removed(from: $0) }
     }
 
-    /// Returns the rows of ``rows(_:in:omitting:)``.
+    /// Calls ``rows(_:in:omitting:)``.
     ///
     /// - Throws: As ``rows(_:in:)``.
     public func recordRows(

@@ -217,8 +217,8 @@ struct HeldTurn: Sendable {
         throw SyncError(
             .cancelled,
             """
-            Another process on this store took over, so this one stored nothing more. Nothing is lost; sync \
-            again.
+            Another process took over the sync of this store, so this process stored nothing more. Nothing is \
+            lost. Sync again.
             """,
             cause: TurnLost()
         )

@@ -29,14 +29,14 @@ enum SystemTables {
     static func nameFault(_ name: String) -> String? {
         if name.isEmpty { return "it is empty" }
         if name.lowercased().hasPrefix("sqlite_") {
-            return "names that begin with 'sqlite_' belong to SQLite"
+            return "names that begin with 'sqlite_' are reserved by SQLite"
         }
         let isPath = name == "." || name == ".."
         let other = name.unicodeScalars.contains { scalar in
             "/\\?#%".unicodeScalars.contains(scalar)
                 || scalar.properties.generalCategory == .control
         }
-        return isPath || other ? "it has characters that an address on the server cannot have" : nil
+        return isPath || other ? "it has characters that are not allowed in a URL path" : nil
     }
 
     static let schemas: [TableSchema] = [

@@ -5,7 +5,7 @@ extension SyncError {
         SyncError(
             .transactionTooLarge,
             """
-            The transaction has \(rows) operations, and one batch carries at most \(max) \
+            The transaction has \(rows) operations, but one batch carries at most \(max) \
             (SyncLimits.transactionRowsMax). Use several smaller transactions, or pass arrays to \
             'insert', 'update' and 'delete', which have no such limit.
             """
@@ -16,7 +16,7 @@ extension SyncError {
         SyncError(
             .transactionTooLarge,
             """
-            The transaction has \(bytes) bytes as a request, and one batch carries at most \(max) \
+            The transaction has \(bytes) bytes as a request, but one batch carries at most \(max) \
             (SyncLimits.transactionBytesMax). Use several smaller transactions, or pass arrays to \
             'insert', 'update' and 'delete', which have no such limit.
             """
@@ -27,7 +27,7 @@ extension SyncError {
     static func cancelledChange(_ what: String, _ cause: CancellationError) -> SyncError {
         SyncError(
             .cancelled,
-            "The \(what) was cancelled; nothing was changed. Do it again where it is still wanted.",
+            "The \(what) was cancelled. Nothing was changed. Repeat it if it is still needed.",
             cause: cause
         )
     }

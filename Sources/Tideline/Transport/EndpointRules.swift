@@ -18,7 +18,7 @@ package enum EndpointRules {
         }
         guard url.user() == nil, url.password() == nil else {
             throw .invalidRequest(
-                "The address contains credentials. Give them as 'authentication' instead."
+                "The address contains credentials. Pass them as 'authentication' instead."
             )
         }
         switch url.scheme?.lowercased() {
@@ -43,8 +43,8 @@ package enum EndpointRules {
         guard !url.absoluteString.contains(where: { $0 == "?" || $0 == "#" }) else {
             throw .invalidRequest(
                 """
-                The endpoint has a query or a fragment (what follows '?' or '#'), which no request \
-                could keep. Write it as https://host/path.
+                The endpoint has a query or a fragment (the part after '?' or '#'), which requests \
+                would lose. Write it as https://host/path.
                 """
             )
         }

@@ -110,8 +110,8 @@ extension TransportError {
         return TransportError(
             .timedOut,
             """
-            \(EndpointRules.name(of: url)) gave no complete response in time; the server may \
-            have acted on the request. Try again, or allow a longer timeout.
+            \(EndpointRules.name(of: url)) sent no complete response in time; the server may \
+            have executed the request. Try again, or allow a longer timeout.
             """,
             outcomeIsUnknown: true,
             cause: cause
@@ -123,7 +123,7 @@ extension TransportError {
             .connectionLost,
             """
             The connection to \(EndpointRules.name(of: url)) ended before a response; the \
-            server may have acted on the request. Try again.
+            server may have executed the request. Try again.
             """,
             outcomeIsUnknown: true,
             cause: cause
@@ -134,8 +134,8 @@ extension TransportError {
         TransportError(
             .incompleteResponse,
             """
-            The connection to \(EndpointRules.name(of: url)) ended within the response; the \
-            server may have acted on the request. Try again.
+            The connection to \(EndpointRules.name(of: url)) ended during the response; the \
+            server may have executed the request. Try again.
             """,
             outcomeIsUnknown: true,
             cause: cause
@@ -146,7 +146,7 @@ extension TransportError {
         TransportError(
             .invalidResponse,
             """
-            What \(EndpointRules.name(of: url)) answered is not a valid HTTP response. Check \
+            \(EndpointRules.name(of: url)) did not send a valid HTTP response. Check \
             that the endpoint is the sync server and not another service or a login page.
             """,
             outcomeIsUnknown: true,
@@ -158,7 +158,7 @@ extension TransportError {
         TransportError(
             .responseTooLarge,
             """
-            The response of \(EndpointRules.name(of: url)) is over \(limit) bytes. Ask for \
+            The response of \(EndpointRules.name(of: url)) is larger than \(limit) bytes. Request \
             smaller pages, or raise 'responseBytesMax' of the transport.
             """,
             outcomeIsUnknown: true
@@ -181,9 +181,9 @@ extension TransportError {
         TransportError(
             .insecure,
             """
-            \(EndpointRules.name(of: url)) is plain http: anybody on the way could read and \
-            change the data; nothing was sent. Use an https endpoint, or say \
-            'allowsInsecureEndpoint: true' where the client is made.
+            \(EndpointRules.name(of: url)) is plain http, so the network could read and \
+            change the data. Nothing was sent. Use an https endpoint, or pass \
+            'allowsInsecureEndpoint: true' when you create the client.
             """,
             outcomeIsUnknown: false
         )
@@ -196,7 +196,7 @@ extension TransportError {
     static func failed(_ url: URL, wasSent: Bool, cause: (any Error)?) -> Self {
         TransportError(
             .failed,
-            "The call to \(EndpointRules.name(of: url)) failed. Its 'cause' says why.",
+            "The call to \(EndpointRules.name(of: url)) failed. See the 'cause' of this error.",
             outcomeIsUnknown: wasSent,
             cause: cause
         )

@@ -41,7 +41,7 @@ extension Transport {
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         throw TransportError(
             .unsupported,
-            "This transport has no streams. Changes are fetched on schedule.",
+            "This transport does not support streams. Changes are fetched on schedule.",
             outcomeIsUnknown: false
         )
     }

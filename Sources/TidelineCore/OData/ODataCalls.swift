@@ -20,7 +20,7 @@ extension ODataParser {
         }
         if function == .replace {
             guard !isInReplace else {
-                throw failure("'replace' cannot stand within 'replace'", at: position)
+                throw failure("'replace' cannot be nested in 'replace'", at: position)
             }
             isInReplace = true
         }
@@ -35,7 +35,7 @@ extension ODataParser {
     ) throws(ODataError) -> Node {
         guard function.arity.contains(arguments.count) else {
             throw failure(
-                "\(name) takes \(Self.count(function.arity)), here are \(arguments.count)",
+                "\(name) takes \(Self.count(function.arity)), not \(arguments.count)",
                 at: position
             )
         }
@@ -79,7 +79,7 @@ extension ODataParser {
             text.unicodeScalars.count <= limit
         else {
             throw failure(
-                "the third argument of replace is a text constant of at most \(limit) characters",
+                "the third argument of replace must be a string constant of at most \(limit) characters",
                 at: node.expression.position
             )
         }
@@ -89,13 +89,16 @@ extension ODataParser {
     private func checkPattern(_ node: Node) throws(ODataError) {
         let position = node.expression.position
         guard case .value(.string(let text)) = node.expression.kind else {
-            throw failure("the second argument of matchesPattern is a text constant", at: position)
+            throw failure(
+                "the second argument of matchesPattern must be a string constant",
+                at: position
+            )
         }
         do {
             _ = try TextPattern(searching: text)
         } catch {
             throw failure(
-                "the pattern cannot be read: \(error.message), at its character \(error.position)",
+                "the pattern cannot be read: \(error.message), at character \(error.position) of it",
                 at: position
             )
         }

@@ -70,7 +70,7 @@ extension ODataParser {
         case "false": return try make(.value(.bool(false)), position)
         default:
             if name == "geo", token == .dot {
-                throw failure("no column holds a place: there are no geo functions", at: position)
+                throw failure("geo functions are not supported", at: position)
             }
             guard ODataOperator(name) == nil else {
                 throw failure("an operand is expected before '\(name)'", at: position)
@@ -112,7 +112,7 @@ extension ODataParser {
         // Otherwise each element of one array could be compared with each one of another.
         guard variables.isEmpty || list.expression.isOfElement else {
             throw failure(
-                "an '\(word)' within another one begins with the variable of that one",
+                "a nested '\(word)' must begin with the variable of the outer one",
                 at: position
             )
         }

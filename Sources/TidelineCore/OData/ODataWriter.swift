@@ -270,7 +270,7 @@ package struct ODataWriter {
     private func unsupported(_ what: String, _ expression: QueryExpression) -> ODataError {
         ODataError(
             .unsupported,
-            "\(what) has no form in queries of \(dialect == .v3 ? "protocol 2.x" : "OData v4")",
+            "\(what) cannot be expressed in queries of \(dialect == .v3 ? "protocol 2.x" : "OData v4")",
             at: expression.position
         )
     }

@@ -3,7 +3,7 @@
 // A condition that is only true if a document has a certain member or text is false for a document without its bytes,
 // unless the document has an escape. A database searches them faster than the evaluator reads the document. Pure.
 
-/// A text that a document in a column contains if a condition is true.
+/// A substring that every document matching a condition must contain.
 struct DocumentSearch {
     let column: String
     let text: String

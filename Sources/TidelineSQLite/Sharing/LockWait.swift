@@ -8,9 +8,8 @@ import CSQLite
 
 /// The wait for a lock that another connection holds, in equal short steps.
 ///
-/// The wait of `sqlite3_busy_timeout` soon sleeps 100 ms between two attempts. A process that commits one transaction
-/// after another releases the lock only for moments, so that another one would rarely try at the right time and
-/// fail with `SQLITE_BUSY` after some seconds.
+/// `sqlite3_busy_timeout` soon backs off to 100 ms between attempts, too long to catch a lock that is released briefly
+/// by a process that commits one transaction after another: the waiting process would fail with `SQLITE_BUSY`.
 package enum LockWait {
     /// The milliseconds between two attempts.
     static let step: Int32 = 5

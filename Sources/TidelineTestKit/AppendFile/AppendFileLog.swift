@@ -99,7 +99,7 @@ struct AppendFileLog: Sendable {
     private static func failure(_ path: String, _ reason: String) -> SyncError {
         SyncError(
             .storeFailure,
-            "The store '\(path)' cannot be used: \(reason). It is left as it is."
+            "The store '\(path)' cannot be used: \(reason). It was not changed."
         )
     }
 }

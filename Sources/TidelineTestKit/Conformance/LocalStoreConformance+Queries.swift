@@ -76,7 +76,7 @@ extension LocalStoreConformance {
             let isRefused = await probe.throwsError {
                 _ = try await probe.rows(TableQuery(filter: filter))
             }
-            try probe.expect(isRefused, "it is taken")
+            try probe.expect(isRefused, "the filter is accepted")
         },
     ]
 

@@ -80,7 +80,7 @@ extension LocalStoreConformance {
             }
             try probe.expect(gone == 1, "a delete removed \(gone) rows")
             try probe.expect(try await probe.row(ids[0]) != nil, "a delete removed another row")
-            try probe.expect(try await probe.row(ids[1]) == nil, "a deleted row is there")
+            try probe.expect(try await probe.row(ids[1]) == nil, "a deleted row still exists")
         },
         Check("a missing row is nil") { probe in
             try await probe.put([Sample.row("1")])
@@ -121,7 +121,7 @@ extension LocalStoreConformance {
             let writes = await probe.throwsError {
                 try await probe.store.write { try $0.put([["id": "1"]], in: "Nowhere") }
             }
-            try probe.expect(reads && writes, "it can be used")
+            try probe.expect(reads && writes, "the table can be used")
         },
     ]
 

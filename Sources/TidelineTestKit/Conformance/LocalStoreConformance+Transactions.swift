@@ -26,7 +26,7 @@ extension LocalStoreConformance {
             let others = try await probe.store.read { try $0.count(nil, in: Sample.other.name) }
             try probe.expect(others == 0, "another table changed")
             try await probe.put([Sample.row("3")])
-            try probe.expect(try await probe.row("3") != nil, "no write is possible after it")
+            try probe.expect(try await probe.row("3") != nil, "a write after the transaction fails")
         },
         Check("a transaction sees its own writes") { probe in
             let counts = try await probe.store.write { writer in
@@ -36,13 +36,13 @@ extension LocalStoreConformance {
                 let row = try writer.row(id: "1", in: Sample.name)
                 return [before, try writer.count(nil, in: Sample.name), row == nil ? 0 : 1]
             }
-            try probe.expect(counts == [2, 1, 0], "it sees \(counts)")
+            try probe.expect(counts == [2, 1, 0], "the transaction sees \(counts)")
         },
         Check("a read sees earlier writes") { probe in
             for number in 1...20 {
                 try await probe.put([Sample.row("1", "whole", .integer(Int64(number)))])
                 let found = try await probe.row("1")?["whole"]
-                try probe.expect(found == .integer(Int64(number)), "it sees an older state")
+                try probe.expect(found == .integer(Int64(number)), "the read sees an older state")
             }
         },
         Check("transactions are isolated from each other") { probe in
@@ -71,7 +71,7 @@ extension LocalStoreConformance {
                         let values = rows.compactMap { $0["whole"] }
                         try probe.expect(
                             values.count == 2 && values[0] == values[1],
-                            "it sees half"
+                            "the read sees half of a transaction"
                         )
                     }
                 }
@@ -148,7 +148,7 @@ extension LocalStoreConformance {
             let second = try await probe.stores("second")
             try await second.open(tables: [Sample.schema])
             let rows = try await second.read { try $0.rows(TableQuery(), in: Sample.name) }
-            try probe.expect(rows.isEmpty, "it has the rows of the first")
+            try probe.expect(rows.isEmpty, "the other store has the rows of the first")
         },
     ]
 

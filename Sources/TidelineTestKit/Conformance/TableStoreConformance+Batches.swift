@@ -15,7 +15,7 @@ extension TableStoreConformance {
                 ])
             )
             let found = outcomes.map(Probe.word)
-            try probe.expect(found, ["done", "done", "refused 0", "refused 0"], "the outcomes")
+            try probe.expect(found, ["done", "done", "rejected 0", "rejected 0"], "the outcomes")
             try probe.expect(try await probe.text("a"), .text("two"), "the row")
         },
         Check("a group is executed completely or not at all, and other groups continue") { probe in
@@ -34,7 +34,7 @@ extension TableStoreConformance {
             )
             try probe.expect(
                 outcomes.map(Probe.word),
-                ["done", "refused 2", "done"],
+                ["done", "rejected 2", "done"],
                 "the outcomes"
             )
             try probe.expect(try await probe.ids(), ["a", "d", "e", "taken"], "the rows")
@@ -76,7 +76,7 @@ extension TableStoreConformance {
             )
             batch.stopsAtFailure = true
             let stopped = try await probe.store.write(batch).map(Probe.word)
-            try probe.expect(stopped, ["done", "refused 0", "not reached"], "the outcomes")
+            try probe.expect(stopped, ["done", "rejected 0", "not reached"], "the outcomes")
             try probe.expect(try await probe.ids(), ["a", "taken"], "the rows")
         },
         Check("a group that depends on a failed group is not executed") { probe in
@@ -92,7 +92,7 @@ extension TableStoreConformance {
             )
             try probe.expect(
                 outcomes.map(Probe.word),
-                ["done", "refused 0", "depends", "depends", "done"],
+                ["done", "rejected 0", "depends", "depends", "done"],
                 "the outcomes"
             )
             try probe.expect(try await probe.ids(), ["a", "d", "taken"], "the rows")
@@ -108,7 +108,7 @@ extension TableStoreConformance {
             )
             try probe.expect(
                 outcomes.map(Probe.word),
-                ["done", "refused 0", "done"],
+                ["done", "rejected 0", "done"],
                 "the outcomes"
             )
             guard case .refused(_, let outcome) = outcomes[1] else { return }
@@ -123,7 +123,7 @@ extension TableStoreConformance {
                 WriteBatch.Write(probe.operation(.insert, "taken"), in: Sample.table),
             ])
             let undone = try await probe.store.write(WriteBatch([group])).map(Probe.word)
-            try probe.expect(undone, ["refused 1"], "the outcomes")
+            try probe.expect(undone, ["rejected 1"], "the outcomes")
             let again = try await probe.write(probe.operation(.insert, "a"), in: new)
             try probe.expect(again.grown?.name, "New", "the table")
         },
@@ -159,7 +159,7 @@ extension TableStoreConformance.Probe {
     static func word(_ outcome: GroupOutcome) -> String {
         switch outcome {
         case .done: "done"
-        case .refused(let place, _): "refused \(place)"
+        case .refused(let place, _): "rejected \(place)"
         case .failed: "failed"
         case .dependencyFailed: "depends"
         case .notReached: "not reached"

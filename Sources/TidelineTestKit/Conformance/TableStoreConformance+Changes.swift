@@ -44,7 +44,7 @@ extension TableStoreConformance {
                 WriteBatch.Write(probe.operation(.insert, "taken"), in: Sample.owned),
             ])
             let outcomes = try await probe.store.write(WriteBatch([group])).map(Probe.word)
-            try probe.expect(outcomes, ["refused 1"], "the group")
+            try probe.expect(outcomes, ["rejected 1"], "the group")
             try probe.expect(try await probe.changes(after: start, owner: "ann"), [], "ann")
             try probe.expect(try await probe.changes(after: start, owner: "bob"), [], "bob")
             try probe.expect(try await probe.text("a", in: Sample.owned), .text("ann"), "the row")

@@ -88,7 +88,7 @@ extension TableStoreConformance {
                 probe.write(.insert, "taken", probe.key("taken")),
             ])
             let undone = try await probe.store.write(WriteBatch([group])).map(Probe.word)
-            try probe.expect(undone, ["refused 1"], "the outcomes")
+            try probe.expect(undone, ["rejected 1"], "the outcomes")
             try probe.expect(try await probe.store.isNew(probe.key("a")), "the write is kept")
             let first = try await probe.write(
                 probe.operation(.insert, "a"),

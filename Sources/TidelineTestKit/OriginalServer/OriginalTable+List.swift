@@ -150,7 +150,7 @@ extension OriginalTable {
             ? .json(200, "[]") : error(500, "SQLITE_ERROR: no such column: \(name)")
     }
 
-    /// Returns the response to a filter that is rejected, or that matches nothing, whatever the rows are.
+    /// Returns the response to a filter that is rejected or can never match.
     private func check(_ expression: QueryExpression) -> TransportResponse? {
         // Neither original server has paths and conditions on elements.
         if expression.readsDocuments {

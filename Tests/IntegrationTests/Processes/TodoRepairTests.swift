@@ -58,7 +58,7 @@ extension ProcessTests {
                 let sent = try await todo("why", short)
                 #expect(sent.hasPrefix(short))
                 #expect(sent.contains("  The row is on this device.\n"))
-                #expect(sent.contains("  It is what the server gave as version "))
+                #expect(sent.contains("  The row matches server version "))
                 #expect(!sent.contains("todo conflicts"))
                 let refused = try await todo("why", long)
                 #expect(refused.contains("  The insert was rejected by the server (413)"))

@@ -38,7 +38,7 @@ extension ProcessTests {
                 )
                 let why = try await todo("why", String(bread.prefix(6)))
                 #expect(why.contains("  The row is on this device.\n"))
-                #expect(why.contains("  The insert waits to be sent: nothing was tried yet."))
+                #expect(why.contains("  The insert is pending: it has not been sent yet."))
                 #expect(try await todo("why", "nothing").contains("was never pulled"))
                 #expect(try await todo("conflicts") == "no conflicts\n")
                 #expect(try await todo("--help").contains("usage: todo"))

@@ -29,7 +29,7 @@ extension ProcessTests {
                 let conflicts = try await todo("conflicts")
                 #expect(conflicts.contains("\(id)  insert rejected (413)\n"))
                 #expect(conflicts.contains("  server: The insert of row '\(id)"))
-                #expect(conflicts.contains("was refused by the server (413): "))
+                #expect(conflicts.contains("was rejected by the server (413): "))
                 #expect(conflicts.contains("  theirs: none; the server does not have this item\n"))
 
                 let refused = try await todo.fails("conflicts", "take-theirs", id, code: 1)
@@ -58,7 +58,7 @@ extension ProcessTests {
                 try await todo("edit", id, "short")
                 #expect(try await todo("conflicts", "keep-mine", id).contains("todo sync"))
                 let late = try await todo.fails("conflicts", "take-theirs", id, code: 1)
-                #expect(late.contains("no conflict any more"))
+                #expect(late.contains("no longer a conflict"))
                 try await todo("sync")
                 #expect(try await todo("list", "--remote") == "[ ] \(id)  short\n")
             }

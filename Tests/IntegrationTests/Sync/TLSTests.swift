@@ -121,7 +121,7 @@ struct TLSTests {
                     let path = folder + "/" + name
                     let error = await failure(CurlTransport(certificateAuthorities: path), url)
                     #expect(error?.code == .invalidRequest, "\(name)")
-                    #expect(error?.message.contains("certificate authorities") == true)
+                    #expect(error?.message.contains("certificate authority file") == true)
                 }
             }
             for name in ["expired", "elsewhere", "self"] {

@@ -58,7 +58,7 @@ import TidelineTestSupport
         signIn.change(to: nil)
         let error = try #require(try await device.push())
         #expect(error.status == .unauthorized)
-        #expect(error.description.contains("Nobody is signed in"))
+        #expect(error.description.contains("No account is signed in"))
         #expect(transport.sent.isEmpty)
         // Rows that need no sign-in are still read.
         transport.add(page([serverRow("b", 1)]))

@@ -426,7 +426,10 @@ import TidelineTestSupport
             _ = try await device.context.dryRun()
             Issue.record("nothing was thrown")
         } catch let error as SyncError {
-            #expect(error.message.hasPrefix("The server has no dry runs (404)"), "\(error)")
+            #expect(
+                error.message.hasPrefix("The server does not support dry runs (404)"),
+                "\(error)"
+            )
         }
         #expect(try await contents(device) == before)
     }

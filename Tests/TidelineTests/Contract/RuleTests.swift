@@ -226,7 +226,7 @@ import TidelineTestSupport
         #expect(try await two.push()?.status == .operationErrors)
         let error = try #require(try await two.context.operationErrors().first)
         #expect(error.statusCode == 412 && error.brokenRule == nil)
-        #expect(error.message.contains("of the same columns: start, end"))
+        #expect(error.message.contains("to the same columns: start, end"))
         #expect(error.serverItem != nil)
     }
 

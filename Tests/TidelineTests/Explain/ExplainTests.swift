@@ -44,11 +44,11 @@ import TidelineTestSupport
         let why = try await explain(device)
         #expect(why.has(.parked))
         #expect(why.description.contains("(412)"))
-        #expect(why.description.contains("based on version v1"))
-        #expect(why.description.contains("The server has it as version v2 by now"))
+        #expect(why.description.contains("based on server version v1"))
+        #expect(why.description.contains("The server now has version v2 of the row"))
         let error = try #require(try await device.context.operationErrors().first)
         try await error.cancelOperationAndDiscardItem()
-        #expect(try await explain(device).description.contains("gave as version v2"))
+        #expect(try await explain(device).description.contains("matches server version v2"))
     }
 
     @Test("An explanation names the pull queries that contain the row")
@@ -63,10 +63,14 @@ import TidelineTestSupport
         #expect(try await explain(device).reasons.map(\.code) == [.absent, .neverPulled])
         try await device.todos().pull(queryID: "open", where: { !$0.complete })
         try await device.todos().pull(queryID: "high", where: { $0.rank >= 60 })
-        #expect(try await explain(device).description.contains("'high', 'open' hold it."))
+        #expect(try await explain(device).description.contains("'high', 'open' contain the row."))
         let codes: [RowExplanation.Code] = [.here, .serverVersion, .held, .lastPull]
         #expect(try await explain(device, "b").reasons.map(\.code) == codes)
-        #expect(try await explain(device, "b").description.contains("The query 'open' holds it."))
+        #expect(
+            try await explain(device, "b").description.contains(
+                "The query 'open' contains the row."
+            )
+        )
         let missing: [RowExplanation.Code] = [.absent, .notPulled, .lastPull]
         #expect(try await explain(device, "c").reasons.map(\.code) == missing)
         try await device.todos().delete(id: "a")

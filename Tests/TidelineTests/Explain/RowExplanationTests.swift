@@ -51,7 +51,7 @@ import TidelineCore
         Case(
             name: "as the server returned it",
             codes: [.here, .serverVersion, .held, .lastPull],
-            says: ["version v1", "The query 'open' holds it.", "2026-01-01T00:00:00Z"]
+            says: ["version v1", "The query 'open' contains the row.", "2026-01-01T00:00:00Z"]
         ) {
             $0.row = row
             $0.heldBits = 0b10
@@ -61,7 +61,7 @@ import TidelineCore
         Case(
             name: "in two queries and a pull without an id",
             codes: [.here, .serverVersion, .held],
-            says: ["The queries 'high', 'open', of a pull without a query id hold it."]
+            says: ["The queries 'high', 'open' and a query without an id contain the row."]
         ) {
             $0.row = row
             $0.heldBits = 0b111
@@ -70,7 +70,7 @@ import TidelineCore
         Case(
             name: "in the former read of a query that restarts",
             codes: [.here, .serverVersion, .held, .reading],
-            says: ["'open' holds it", "not read to its end"]
+            says: ["'open' contains the row", "The pull of query 'open' is incomplete"]
         ) {
             $0.row = row
             $0.heldBits = 0b10
@@ -79,7 +79,7 @@ import TidelineCore
         Case(
             name: "in no query",
             codes: [.here, .serverVersion, .unheld],
-            says: ["leaves with the next pull."]
+            says: ["the next pull removes it."]
         ) {
             $0.row = row
             $0.heldBits = 0
@@ -88,7 +88,7 @@ import TidelineCore
         Case(
             name: "in a query that was removed",
             codes: [.here, .serverVersion, .held],
-            says: ["not known any more"]
+            says: ["no longer known"]
         ) {
             $0.row = row
             $0.heldBits = 0b1000
@@ -97,7 +97,7 @@ import TidelineCore
         Case(
             name: "in no query, with a pending edit",
             codes: [.here, .unsent, .basis, .unheld],
-            says: ["after its operations are done"]
+            says: ["after its operations are complete"]
         ) {
             $0.row = row
             $0.heldBits = 0
@@ -112,7 +112,7 @@ import TidelineCore
         Case(
             name: "new",
             codes: [.here, .unsent, .basis],
-            says: ["The insert waits to be sent: nothing was tried yet.", "It is new"]
+            says: ["The insert is pending: it has not been sent yet.", "The row is new"]
         ) {
             $0.row = ["id": "a", "text": "secret"]
             $0.operations = [operation(.insert)]
@@ -120,7 +120,7 @@ import TidelineCore
         Case(
             name: "sent without an answer, and edited since",
             codes: [.here, .attempted, .outcomeUnknown, .behind, .basis],
-            says: ["sent 3 times, first at Thu, 01 Jan 2026", "No answer to an attempt"]
+            says: ["sent 3 times, first at Thu, 01 Jan 2026", "no response was stored"]
         ) {
             $0.row = row
             $0.operations = [
@@ -138,7 +138,7 @@ import TidelineCore
         Case(
             name: "an edit released an operation that was sent without an answer",
             codes: [.here, .unsent, .outcomeUnknown, .basis],
-            says: ["waits to be sent. The next push"]
+            says: ["is pending. The next push"]
         ) {
             $0.row = row
             $0.operations = [operation(.update) { $0.outcomeUnknown = true }]
@@ -146,7 +146,9 @@ import TidelineCore
         Case(
             name: "parked, with a newer state of the server",
             codes: [.here, .parked, .basis, .newerOnServer],
-            says: ["rejected by the server (412)", "It changed.", "based on version v1", "v7"]
+            says: [
+                "rejected by the server (412)", "It changed.", "based on server version v1", "v7",
+            ]
         ) {
             $0.row = row
             $0.operations = [
@@ -159,7 +161,7 @@ import TidelineCore
         Case(
             name: "an edit of an older copy of a row that the server deleted",
             codes: [.here, .unsent, .basis, .newerOnServer],
-            says: ["based on an older version", "The server has deleted it"]
+            says: ["based on an older server version", "The server has deleted the row"]
         ) {
             $0.row = row
             $0.operations = [
@@ -172,7 +174,7 @@ import TidelineCore
         Case(
             name: "an unreadable operation",
             codes: [.here, .damaged, .basis],
-            says: ["column 'sentRow'", "Discard it by its error"]
+            says: ["column 'sentRow'", "Discard the operation through its error"]
         ) {
             $0.row = row
             $0.operations = [operation(.update, .parked, isDamaged: true)]
@@ -180,7 +182,7 @@ import TidelineCore
         Case(
             name: "deleted on the device",
             codes: [.absent, .unsent, .basis],
-            says: ["it was deleted here", "The delete waits"]
+            says: ["it was deleted here", "The delete is pending"]
         ) { $0.operations = [operation(.delete)] },
         Case(name: "never pulled", codes: [.absent, .neverPulled], says: ["'Todo'"]) { _ in },
         Case(
@@ -199,7 +201,7 @@ import TidelineCore
         Case(
             name: "an unfinished query, and a query of another server",
             codes: [.absent, .reading, .otherEndpoint, .notPulled],
-            says: ["'cut' was not read", "'old' was pulled from another server"]
+            says: ["The pull of query 'cut' is incomplete", "'old' was pulled from another server"]
         ) {
             var cut = query("cut", 1)
             cut.hasCursor = false

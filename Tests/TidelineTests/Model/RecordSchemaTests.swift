@@ -72,7 +72,7 @@ struct Box<Content: Codable & Sendable>: SyncRecord {
     "A key path that does not name a column is rejected with the reason",
     arguments: [
         (\Chore.computed as PropertyPath<Chore>, "computed"),
-        (\Chore.owner?.count as PropertyPath<Chore>, "leads into a value"),
+        (\Chore.owner?.count as PropertyPath<Chore>, "refers to a part of a value"),
         (\Chore.self as PropertyPath<Chore>, "the whole record"),
     ]
 )

@@ -123,7 +123,7 @@ import TidelineTestSupport
         for _ in 0..<2 {
             let error = try #require(try await scene.device.push()?.errors.first)
             #expect(error.statusCode == 413)
-            #expect(error.message.contains("A retry sends the same again"))
+            #expect(error.message.contains("A retry resends the same transaction"))
             #expect(error.message.contains("limits.batchBytes"))
             try await error.updateOperationAndRetry(with: try #require(error.item))
         }

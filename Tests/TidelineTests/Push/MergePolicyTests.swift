@@ -151,7 +151,7 @@ import TidelineTestSupport
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "mine") }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
         let error = try #require(try await device.push()?.errors.first)
-        #expect(error.message.contains("of the same columns: text."))
+        #expect(error.message.contains("to the same columns: text."))
         #expect(!error.message.contains("mine") && !error.message.contains("theirs"))
         #expect(error.base == localRow("a", 1, text: "old", rank: 1))
         #expect(error.differingColumns == ["text", "rank"])
@@ -202,8 +202,8 @@ import TidelineTestSupport
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 9)))
         let error = try #require(try await device.push()?.errors.first)
-        #expect(error.message.contains("row 'a' in table 'Todo' met another change"))
-        #expect(error.message.contains("of the same columns: rank."))
+        #expect(error.message.contains("row 'a' in table 'Todo' conflicts with another change"))
+        #expect(error.message.contains("to the same columns: rank."))
         #expect(error.message.contains("A merge rule failed: the value for column 'rank' "))
         #expect(error.item?["rank"] == 7)
         #expect(try await device.todos().read(id: "a")?.rank == 7)

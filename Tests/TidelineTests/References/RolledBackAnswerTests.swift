@@ -36,7 +36,7 @@ import TidelineTestSupport
         let errors = try await device.context.operationErrors()
         let error = try #require(errors.first { $0.itemID == "v3" })
         #expect(error.serverCopy != .deleted)
-        #expect(error.message.contains("because a delete of the same transaction changes"))
+        #expect(error.message.contains("because a delete in the same transaction changes"))
         #expect(errors.filter(\.isConsequence).map(\.itemID) == ["n", "c"])
         for error in errors { try? await error.cancelOperationAndDiscardItem() }
         #expect(try await device.queue().isEmpty)

@@ -25,7 +25,7 @@ import TidelineTestSupport
         ),
         (
             404, html, "<html>",
-            ["status 404 (text/html). That is no answer of a table", "endpoint"]
+            ["status 404 (text/html). This is not the response of a table", "endpoint"]
         ),
         (301, ["Location": "/tables/Todo/"], "", ["redirect to another path", "not followed"]),
     ]
@@ -88,14 +88,14 @@ import TidelineTestSupport
         for words in ["has no $digest for 'Todo' (\(status))", "verify needs a Tideline server"] {
             #expect(error.message.contains(words), "\(error.message)")
         }
-        #expect(!error.message.contains("refused"))
+        #expect(!error.message.contains("rejected"))
     }
 
     @Test("The error for another response to verify names the verification")
     func otherAnswersToVerifyNameIt() {
         let refused = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
         let message = Self.verifyError(refused).message
-        #expect(message.contains("refused the verification of 'Todo' (403): Not yours."))
+        #expect(message.contains("rejected the verification of 'Todo' (403): Not yours."))
         let failed = Self.verifyError(TransportResponse(status: 503)).message
         #expect(failed.contains("answered the verification of 'Todo' with status 503"))
     }

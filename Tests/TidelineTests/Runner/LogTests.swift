@@ -49,14 +49,14 @@ import TidelineTestSupport
 
         let entries = log.entries
         let texts = entries.filter { $0.level > .trace }.map { "\($0.level): \($0.message)" }
-        #expect(texts.contains("debug: A push begins."))
-        #expect(texts.contains("warning: An operation waits for the app."))
+        #expect(texts.contains("debug: A push began."))
+        #expect(texts.contains("warning: An operation was parked."))
         #expect(texts.contains("debug: A pull ended."))
         #expect(texts.last == "warning: A pull failed.")
         let parked = try #require(entries.first { $0.level == .warning })
         #expect(parked.metadata == ["table": "Todo", "id": "b", "operation": "insert"])
         #expect(entries.last?.metadata["code"] == "forbidden")
-        let requests = entries.filter { $0.message == "The server answered a request." }
+        let requests = entries.filter { $0.message == "The server responded to a request." }
         #expect(requests.contains { $0.metadata["path"] == "/tables/Todo" })
         #expect(requests.contains { $0.metadata["outcome"] == "422" })
         for secret in ["contents", "token-of-anna"] {
@@ -73,7 +73,7 @@ import TidelineTestSupport
         #expect(log.entries.allSatisfy { $0.level <= .info })
         let early = try #require(log.entries.first { $0.level == .info })
         #expect(early.metadata == ["reason": "network", "completed": "0"])
-        #expect(log.entries.contains { $0.message == "A request had no answer." })
+        #expect(log.entries.contains { $0.message == "A request received no response." })
     }
 
     /// An event of each kind.

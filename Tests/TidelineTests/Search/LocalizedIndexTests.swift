@@ -140,7 +140,10 @@ import TidelineTestSupport
             }
             let report = try await (device.store as? SQLiteStore)?.check()
             // Only the rows that the other program wrote have no checksum.
-            #expect(report?.problems.allSatisfy { $0.contains("not as they were stored") } == true)
+            #expect(
+                report?.problems.allSatisfy { $0.contains("differ from what the store wrote") }
+                    == true
+            )
         }
     }
 

@@ -66,7 +66,7 @@ import TidelineTestSupport
             // Without a key the file is not a database.
             let refusal = #expect(throws: SyncError.self) { _ = try SQLiteStore(path: path) }
             #expect(refusal?.code == .storeFailure)
-            #expect(refusal?.message.contains("or it is encrypted. Give its key") == true)
+            #expect(refusal?.message.contains("or it is encrypted. Pass its key") == true)
             #expect(
                 await code {
                     try SQLiteStore.changeKey(path: path, from: nil, to: keys[1])

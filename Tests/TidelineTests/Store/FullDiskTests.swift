@@ -26,7 +26,7 @@ struct FullDiskTests {
                 try await device.todos().insert(Todo(id: "\(mark)\(index)", text: text))
             } catch let error as SyncError {
                 #expect(error.code == .storeFailure)
-                #expect(error.message.contains("no space"))
+                #expect(error.message.contains("no disk space"))
                 return index
             }
         }
@@ -125,7 +125,9 @@ struct FullDiskTests {
                     try await device.todos().pull(queryID: "all")
                 }
                 #expect(error?.code == .storeFailure)
-                #expect(error?.message.contains("There is no space left for the store at") == true)
+                #expect(
+                    error?.message.contains("There is no disk space left for the store at") == true
+                )
             }
             let kept = try await device.todos().read()
             #expect(kept.count > 0 && kept.count < count && kept.count % page == 0, "\(kept.count)")
@@ -184,7 +186,7 @@ struct FullDiskTests {
                 }
             }
             #expect(error?.code == .storeFailure)
-            #expect(error?.message.contains("There is no space left") == true)
+            #expect(error?.message.contains("There is no disk space left") == true)
             #expect(try await device.todos().read() == all)
             #expect(try await device.context.pendingOperationCount == 300)
             try await device.store.close()

@@ -145,7 +145,7 @@ import TidelineTestSupport
                 let error = await #expect(throws: SyncError.self) { try await body() }
                 #expect(error?.code == .storeFailure)
                 #expect(error?.message.contains("'rank' of 'Todo'") == true)
-                #expect(error?.message.contains("Make another store") == true)
+                #expect(error?.message.contains("Create a new store") == true)
             }
             let again = try await full(server, path)
             #expect(try await again.client.syncTable(Plain.self).read(id: "a")?.rank == 3)

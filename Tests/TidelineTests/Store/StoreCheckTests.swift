@@ -81,7 +81,7 @@ import TidelineTestSupport
         #expect(error?.code == .storeFailure)
         let message = error?.message ?? ""
         #expect(message.contains("The store at \(path) is damaged"))
-        #expect(message.contains("Put a copy of it back, or give another path and pull anew"))
+        #expect(message.contains("Restore a copy of it, or use another path and pull again"))
     }
 
     @Test("A check reports damaged pages", arguments: Damage.allCases)

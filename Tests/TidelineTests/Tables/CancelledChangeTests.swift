@@ -41,7 +41,7 @@ import TidelineTestSupport
             ] {
                 let error = await cancelled(change)
                 #expect(error?.code == .cancelled)
-                #expect(error?.message.contains("nothing was changed") == true)
+                #expect(error?.message.contains("Nothing was changed") == true)
             }
             #expect(try await device.queue() == ["insert a"])
             #expect(try await todos.read().map(\.text) == ["first"])

@@ -163,7 +163,7 @@ import TidelineTestSupport
         arguments: [
             (
                 [ColumnDefinition("a", .string), ColumnDefinition("A", .integer)],
-                "two are called 'A'"
+                "two are named 'A'"
             ),
             ([ColumnDefinition("a", .enumeration([]))], "'a' is an enumeration without members"),
             (

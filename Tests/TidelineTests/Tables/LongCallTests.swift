@@ -225,7 +225,7 @@ import TidelineTestSupport
             let verify: @Sendable () async throws -> Void = {
                 try await todos.verify(queryID: "all", repair: true)
             }
-            #expect(await log.cancelled(at: "A verification begins.", verify) == .cancelled)
+            #expect(await log.cancelled(at: "A verification began.", verify) == .cancelled)
             #expect(try await todos.read().map(\.id) == ["a", "b"])
             // The differences that were found are all repaired.
             #expect(await log.cancelled(at: "Rows were compared.", verify) == .cancelled)

@@ -57,7 +57,7 @@ final class RowReader: Decoder {
                 table: schema.table.name,
                 id: row.id,
                 column: asked,
-                expected: misfit?.expected ?? "accepted by the initialiser of \(type)"
+                expected: misfit?.expected ?? "accepted by the initializer of \(type)"
             )
         }
     }
@@ -82,7 +82,7 @@ final class RowReader: Decoder {
     }
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer {
-        throw Misfit(expected: "one value")
+        throw Misfit(expected: "a single value")
     }
 
     /// Returns the index of a column in the schema; -1 if the schema does not have the key.
@@ -210,7 +210,7 @@ extension Misfit {
     static func missing(_ type: Any.Type) -> Misfit {
         Misfit(
             expected: """
-                there, and \(type) has no value for that: make the property optional, or declare a \
+                present, and \(type) has no empty value: make the property optional, or declare a \
                 default in 'columns'
                 """
         )

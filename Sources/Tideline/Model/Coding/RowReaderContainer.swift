@@ -104,12 +104,14 @@ struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type,
         forKey key: Key
-    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "one value") }
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "a single value") }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "one value")
+        throw Misfit(expected: "a single value")
     }
 
-    func superDecoder() throws -> any Decoder { throw Misfit(expected: "one value") }
-    func superDecoder(forKey key: Key) throws -> any Decoder { throw Misfit(expected: "one value") }
+    func superDecoder() throws -> any Decoder { throw Misfit(expected: "a single value") }
+    func superDecoder(forKey key: Key) throws -> any Decoder {
+        throw Misfit(expected: "a single value")
+    }
 }

@@ -85,7 +85,7 @@ final class RowWriter: Encoder {
     @inline(__always)
     func put(checked value: Value?, _ key: String) throws {
         current = key
-        guard let value else { throw Misfit(expected: "in the range of columns") }
+        guard let value else { throw Misfit(expected: "in the range of a column") }
         put(value, key)
     }
 

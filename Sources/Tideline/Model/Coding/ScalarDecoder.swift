@@ -59,7 +59,7 @@ extension Value {
     @inline(__always)
     func stringOrZero() throws -> String {
         if let value = asString() { return value }
-        guard isNull else { throw Misfit(expected: "a text") }
+        guard isNull else { throw Misfit(expected: "a string") }
         return ""
     }
 

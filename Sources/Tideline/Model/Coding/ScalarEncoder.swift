@@ -10,7 +10,7 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     static func value(of source: some Encodable) throws -> Value {
         let encoder = ScalarEncoder()
         try source.encode(to: encoder)
-        guard let value = encoder.value else { throw Misfit(expected: "one value") }
+        guard let value = encoder.value else { throw Misfit(expected: "a single value") }
         return value
     }
 
@@ -26,7 +26,7 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
 
     private func set(_ new: Value?) throws {
-        guard let new else { throw Misfit(expected: "in the range of columns") }
+        guard let new else { throw Misfit(expected: "in the range of a column") }
         value = new
     }
 
@@ -61,10 +61,10 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
 struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     var codingPath: [any CodingKey] { [] }
 
-    func encodeNil(forKey key: Key) throws { throw Misfit(expected: "one value") }
+    func encodeNil(forKey key: Key) throws { throw Misfit(expected: "a single value") }
 
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
-        throw Misfit(expected: "one value")
+        throw Misfit(expected: "a single value")
     }
 
     func nestedContainer<NestedKey: CodingKey>(
@@ -89,8 +89,8 @@ struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingCo
     var codingPath: [any CodingKey] { [] }
     var count: Int { 0 }
 
-    func encodeNil() throws { throw Misfit(expected: "one value") }
-    func encode<T: Encodable>(_ value: T) throws { throw Misfit(expected: "one value") }
+    func encodeNil() throws { throw Misfit(expected: "a single value") }
+    func encode<T: Encodable>(_ value: T) throws { throw Misfit(expected: "a single value") }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type

@@ -116,14 +116,16 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type,
         forKey key: Key
-    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "one value") }
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "a single value") }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "one value")
+        throw Misfit(expected: "a single value")
     }
 
-    func superDecoder() throws -> any Decoder { throw Misfit(expected: "one value") }
-    func superDecoder(forKey key: Key) throws -> any Decoder { throw Misfit(expected: "one value") }
+    func superDecoder() throws -> any Decoder { throw Misfit(expected: "a single value") }
+    func superDecoder(forKey key: Key) throws -> any Decoder {
+        throw Misfit(expected: "a single value")
+    }
 }
 
 /// Returns the name of an enum's case, from the runtime; nil without reflection metadata.

@@ -105,7 +105,7 @@ extension QueryExpression {
         let read = read(as: type)
         guard read != self else {
             throw SyncError.unsupportedQuery(
-                "an order by a value of type '\(type)'. Order by a text, a number or a date in it."
+                "an order by a value of type '\(type)'. Order by a string, a number or a date in it."
             )
         }
         return read

@@ -21,7 +21,7 @@ struct QueryPosition {
         let isRanked = query.order.isEmpty && query.filter?.expression.searches == true
         guard !isRanked, !query.order.contains(where: { $0.expression.searches }) else {
             throw SyncError.unsupportedQuery(
-                "the records after a record in the order of their ranks. Sort the query by a property."
+                "the records after a record of a query ordered by rank. Sort the query by a property."
             )
         }
         let schema = try RecordSchema.of(Record.self)
@@ -39,7 +39,7 @@ struct QueryPosition {
                 guard row[name] != nil, query.select?.contains(name) ?? true else {
                     throw SyncError.unsupportedQuery(
                         """
-                        the records after one that was read without '\(name)', which the order names. Add the property \
+                        the records after one that was read without '\(name)', which the order uses. Add the property \
                         to the model and to the selected properties.
                         """
                     )

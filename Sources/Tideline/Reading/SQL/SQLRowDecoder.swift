@@ -195,7 +195,7 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
     }
 
     func decode(_ type: String.Type) throws -> String {
-        guard let text = value.asString() else { throw Misfit(expected: "a text") }
+        guard let text = value.asString() else { throw Misfit(expected: "a string") }
         return text
     }
 

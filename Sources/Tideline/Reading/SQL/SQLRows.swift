@@ -45,6 +45,8 @@ extension LocalStoreReader {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`.
     public func sql(_ request: SQLRequest) throws -> SQLRows {
-        throw SyncError.unsupportedQuery("this store has no SQL. Use a SQLiteStore, or a Query.")
+        throw SyncError.unsupportedQuery(
+            "this store does not support SQL. Use a SQLiteStore, or a Query."
+        )
     }
 }

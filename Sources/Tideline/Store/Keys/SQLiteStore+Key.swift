@@ -33,7 +33,7 @@ extension SQLiteStore {
         /// - Throws: ``SyncError`` with code `wrongKey` if there are more or fewer bytes.
         public static func bytes(_ bytes: [UInt8]) throws -> Key {
             guard bytes.count == DatabaseKey.byteCount else {
-                throw SyncError.unusableKey("The key has \(bytes.count) bytes in place of 32.")
+                throw SyncError.unusableKey("The key has \(bytes.count) bytes; expected 32.")
             }
             return Key(key: DatabaseKey(bytes: bytes))
         }
@@ -99,7 +99,7 @@ extension SQLiteStore {
         let rights = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
         let attributes = rights.map { [FileAttributeKey.posixPermissions: $0] }
         guard FileManager.default.createFile(atPath: copy, contents: nil, attributes: attributes)
-        else { throw SQLiteError(code: 14, message: "no file can be created next to it") }
+        else { throw SQLiteError(code: 14, message: "cannot create a file next to it") }
     }
 
     /// Replaces the file with the copy, durably.
@@ -125,7 +125,7 @@ extension Database {
     fileprivate func holdAlone() throws {
         try execute("PRAGMA locking_mode = EXCLUSIVE")
         guard try text("PRAGMA journal_mode = DELETE") == "delete" else {
-            throw SQLiteError(code: 5, message: "somebody has it open")
+            throw SQLiteError(code: 5, message: "another connection has it open")
         }
         try execute("BEGIN EXCLUSIVE")
         try execute("COMMIT")
@@ -148,13 +148,13 @@ extension Database {
         let count = "SELECT count(*) FROM sqlite_master"
         guard try copy.text("PRAGMA quick_check(1)") == "ok",
             try copy.integer(count) == integer(count)
-        else { throw SQLiteError(code: 11, message: "the copy is not whole") }
+        else { throw SQLiteError(code: 11, message: "the copy is incomplete") }
     }
 }
 
 extension SyncError {
     fileprivate static func unusableKey(_ what: String) -> SyncError {
-        SyncError(.wrongKey, "\(what) Give a passphrase, or 32 bytes by chance.")
+        SyncError(.wrongKey, "\(what) Pass a passphrase, or 32 random bytes.")
     }
 }
 #endif

@@ -16,7 +16,7 @@ extension TableSchema {
         if let name = columns.first(where: SystemColumn.names.contains) {
             throw SyncError.invalidModel(
                 model,
-                "'\(name)' is a system column, which cannot stay on the device. Remove it from 'localColumns'."
+                "'\(name)' is a system column, which cannot be local. Remove it from 'localColumns'."
             )
         }
         let unchecked = rules.unique.first { rule in
@@ -27,7 +27,7 @@ extension TableSchema {
             throw SyncError.invalidModel(
                 model,
                 """
-                the rule '.unique' for \(names) is about values that stay on the device, and only a server checks it. \
+                the rule '.unique' for \(names) covers values that stay on the device, but only a server can check it. \
                 Remove it from 'rules'.
                 """
             )

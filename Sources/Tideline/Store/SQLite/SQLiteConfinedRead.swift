@@ -48,11 +48,11 @@ struct SQLiteConfinedRead {
         switch error {
         case .table(let name):
             """
-            the SQL reads '\(name)', and it may read only tables of the app: \
+            the SQL reads '\(name)', but it may read only the app's tables: \
             \(request.tables.sorted().joined(separator: ", ")).
             """
         case .function(let name): "the SQL calls '\(name)', which is not allowed."
-        case .notARead: "the SQL does not only read. Change rows in a transaction instead."
+        case .notARead: "the SQL is not read-only. Change rows in a transaction instead."
         case .severalStatements: "the SQL has several statements. Run one at a time."
         case .placeholders:
             "the SQL has placeholders. Write each value as an interpolation, as in \\(value)."

@@ -89,7 +89,7 @@ private struct KeyedSelect {
         }
         guard !query.query.order.contains(where: { $0.expression.searches }) else {
             throw SyncError.unsupportedQuery(
-                "related records in the order of their ranks. Order them by a property."
+                "related records ordered by rank. Order them by a property."
             )
         }
         (self.query, self.table) = (query, table)

@@ -128,7 +128,7 @@ extension SQLiteTransaction {
         return try rows(TableQuery(), in: SystemTables.operations).compactMap { row in
             let operation = QueuedOperation(storedRow: row) { tables[$0]?.schema }
             return operation.damage.map {
-                "Operation \(operation.id) of the queue cannot be read: column '\($0.column)'."
+                "Operation \(operation.id) in the queue cannot be read: column '\($0.column)'."
             }
         }
     }
@@ -136,7 +136,7 @@ extension SQLiteTransaction {
     private func rowProblem(_ name: String) throws -> String? {
         let count = try uncertainRows(nil, in: name).changed.count
         guard count > 0 else { return nil }
-        return "\(count) row(s) of '\(name)' are not as they were stored: something else "
-            + "changed the file. verify(queryID:repair:) puts the server's rows back."
+        return "\(count) row(s) of '\(name)' differ from what the store wrote: the file was "
+            + "changed outside of it. verify(queryID:repair:) restores the server's rows."
     }
 }

@@ -34,43 +34,44 @@ extension SyncError {
 
     private static func message(_ error: SQLiteError, _ path: String) -> String {
         if error.isClosed {
-            return "The store at \(path) is closed. Make another one, and initialize with it."
+            return "The store at \(path) is closed. Create a new one, and call initialize with it."
         }
         if error.isNotADatabase {
             return """
-                The file at \(path) is not a SQLite database, or it is encrypted. Give its key or \
-                another path; the file was left untouched.
+                The file at \(path) is not a SQLite database, or it is encrypted. Pass its key or \
+                another path. The file was not changed.
                 """
         }
         if error.isReadOnly {
             return """
-                The store at \(path) cannot be written: the file or its folder is read-only. Give \
-                the app the right to write both, or another path.
+                The store at \(path) cannot be written: the file or its folder is read-only. Allow \
+                the app to write both, or use another path.
                 """
         }
         if error.isBusy {
             return """
                 The store at \(path) is locked by another program. End that program, or try again \
-                when it is done.
+                later.
                 """
         }
         if error.isUnavailable {
             return """
-                The store at \(path) cannot be \(error.isCannotOpen ? "opened or made" : "read or written") \
-                at this moment. On a locked phone, wait until it is unlocked and try again: nothing is \
-                lost. Elsewhere check the app's right to read and write the file and its folder, and the disk.
+                The store at \(path) cannot be \(error.isCannotOpen ? "opened or created" : "read or written") \
+                right now. Nothing is lost. On a locked phone, wait until it is unlocked and try again. \
+                Otherwise check the disk and the app's permissions for the file and its folder.
                 """
         }
         if error.isFull {
-            return "There is no space left for the store at \(path). Free some, then try again."
+            return
+                "There is no disk space left for the store at \(path). Free some space, then try again."
         }
         if error.isCorrupt {
             return """
-                The store at \(path) is damaged. Put a copy of it back, or give another path and \
-                pull anew; changes that were not pushed are in the damaged file only.
+                The store at \(path) is damaged. Restore a copy of it, or use another path and \
+                pull again. Pending changes are in the damaged file only.
                 """
         }
-        return "The store at \(path) failed. The 'cause' of this error says how."
+        return "The store at \(path) failed. See the 'cause' of this error."
     }
 
     static func wrongKey(_ path: String, _ cause: SQLiteError) -> SyncError {
@@ -78,7 +79,7 @@ extension SyncError {
             .wrongKey,
             """
             The key does not open the store at \(path), or the file is damaged or not encrypted. \
-            Give the key that it was made with; the file was left untouched.
+            Pass the key that it was created with. The file was not changed.
             """,
             cause: cause
         )
@@ -88,8 +89,8 @@ extension SyncError {
     static let olderStore = SyncError(
         .storeFailure,
         """
-        The store file has an older format, which this SQLCipher cannot read. Open it once in a \
-        build without the trait 'SQLCipher'; all that it holds is still there.
+        The store file has an older format, which this SQLCipher cannot read. Open it once with a \
+        build without the trait 'SQLCipher'. Nothing in it is lost.
         """
     )
 
@@ -99,9 +100,9 @@ extension SyncError {
         SyncError(
             .storeFailure,
             """
-            Column '\(column)' of '\(table)' is not as this store made it: another program that has \
-            the file open gave it another type, or removed it. Make another store and initialize \
-            with it; give the column the same type wherever the file is used.
+            Column '\(column)' of '\(table)' has changed: another program that has the file open \
+            gave it another type, or removed it. Create a new store, call initialize with it, and \
+            declare the column with the same type in all programs that use the file.
             """
         )
     }
@@ -109,28 +110,28 @@ extension SyncError {
     static func emptyStorePath() -> SyncError {
         SyncError(
             .storeFailure,
-            "The path of the store is empty. Give the path of a file, such as 'todo.sqlite'."
+            "The path of the store is empty. Pass the path of a file, such as 'todo.sqlite'."
         )
     }
 
     static func storeIsFolder(_ path: String) -> SyncError {
         SyncError(
             .storeFailure,
-            "A folder is at \(path), and a store is a file. Give the path of a file in it."
+            "\(path) is a folder, but a store is a file. Pass the path of a file in it."
         )
     }
 
     static func noStoreFile(_ path: String) -> SyncError {
         SyncError(
             .storeFailure,
-            "There is no file at \(path). Give the path of the store whose key is to change."
+            "There is no file at \(path). Pass the path of the store whose key to change."
         )
     }
 
     static func noStoreFolder(_ folder: String, _ path: String) -> SyncError {
         SyncError(
             .storeFailure,
-            "There is no folder '\(folder)' for the store at \(path). Make it first."
+            "The folder '\(folder)' of the store at \(path) does not exist. Create it first."
         )
     }
 
@@ -140,8 +141,8 @@ extension SyncError {
         return SyncError(
             .storeFailure,
             """
-            The file at \(path) is \(what), not the store of an app. Give another path; the file \
-            was left untouched.
+            The file at \(path) is \(what), not the store of an app. Use another path. The file \
+            was not changed.
             """
         )
     }
@@ -150,8 +151,8 @@ extension SyncError {
         SyncError(
             .newerStore,
             """
-            The store file has format \(found), this version of the library knows \(known). \
-            Update the app; the file was left untouched.
+            The store file was written by a newer version: it has format \(found), and this version \
+            supports up to \(known). Update the app. The file was not changed.
             """
         )
     }

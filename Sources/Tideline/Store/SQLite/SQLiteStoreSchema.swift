@@ -11,7 +11,7 @@ struct SQLiteTable: Sendable {
     let columns: [ColumnDefinition]
     /// The columns that other models added, after those of this model.
     ///
-    /// They are members that this model does not know.
+    /// Columns that this model does not declare.
     let others: [ColumnDefinition]
     let layout: RowLayout
     let insert: String

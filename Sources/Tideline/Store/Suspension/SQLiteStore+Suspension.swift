@@ -54,8 +54,8 @@ extension SyncError {
         SyncError(
             .suspended,
             """
-            The client was suspended while this read or change ran, and it was not done when the time was \
-            over: nothing of it was stored. Do it again after client.resume().
+            The client was suspended, and this read or change did not finish in time. Nothing of it was \
+            stored. Repeat it after client.resume().
             """,
             cause: cause
         )

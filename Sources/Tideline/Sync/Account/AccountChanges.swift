@@ -149,8 +149,8 @@ extension SyncError {
         SyncError(
             .unauthorized,
             """
-            Nobody is signed in, so nothing is sent. Sign in and push again; what was done before \
-            anybody was signed in is sent after adopt(anonymousWork:).
+            No account is signed in, so nothing was sent. Sign in and push again. To also send \
+            changes made while no account was signed in, call adopt(anonymousWork:).
             """
         )
     }
@@ -158,7 +158,7 @@ extension SyncError {
     fileprivate static func notSignedIn() -> SyncError {
         SyncError(
             .unauthorized,
-            "Nobody is signed in who could take the work over. Sign in, then adopt it."
+            "No account is signed in. Sign in, then call adopt(anonymousWork:) again."
         )
     }
 
@@ -167,22 +167,22 @@ extension SyncError {
         SyncError(
             .otherAccount,
             """
-            Another account was signed in meanwhile, so nothing more was sent or stored for the \
-            former one. Sync again.
+            Another account signed in during the call, so nothing more was sent or stored for the \
+            previous one. Sync again.
             """
         )
     }
 
     static func otherAccount(_ operation: QueuedOperation) -> SyncError {
-        let who =
+        let origin =
             operation.account == nil
-            ? "before any account signed in: call adopt(anonymousWork:) first"
-            : "by another account: sign in with that one, or call purge(account:force:) for it"
+            ? "while no account was signed in. Call adopt(anonymousWork:) first."
+            : "by another account. Sign in with that account, or call purge(account:force:) for it."
         return SyncError(
             .otherAccount,
             """
-            Row '\(operation.itemID)' of table '\(operation.table)' has changes that were not sent, \
-            made \(who).
+            Row '\(operation.itemID)' of table '\(operation.table)' has pending changes that were made \
+            \(origin)
             """
         )
     }
@@ -191,8 +191,8 @@ extension SyncError {
         SyncError(
             .pendingOperations,
             """
-            The account has changes that were not pushed. Push while it is signed in, or purge with \
-            'force: true', which drops them.
+            The account has pending changes. Push while it is signed in, or purge with 'force: true', \
+            which discards them.
             """
         )
     }

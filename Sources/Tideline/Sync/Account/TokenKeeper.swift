@@ -98,7 +98,7 @@ actor TokenKeeper {
         }
         throw SyncError(
             .unauthorized,
-            "The account changed again and again while its token was asked for. Sync again later."
+            "The account kept changing while its token was requested. Sync again later."
         )
     }
 
@@ -178,8 +178,8 @@ actor TokenKeeper {
             throw SyncError(
                 .unauthorized,
                 """
-                The app's authentication gave a token that no header can hold: it is empty, or has \
-                white space or characters beyond ASCII. Give the token alone, without 'Bearer'.
+                The app's authentication returned an invalid token: it is empty, or has white space or \
+                non-ASCII characters. Return the token alone, without 'Bearer'.
                 """
             )
         }
@@ -207,7 +207,7 @@ extension SyncError {
             .unauthorized,
             reason.map { "\($0)\($0.hasSuffix(".") ? "" : ".") Sign in, and sync again." }
                 ?? """
-                The app's authentication gave no token (\(type(of: cause))). Sign in, and sync again.
+                The app's authentication returned no token (\(type(of: cause))). Sign in, and sync again.
                 """,
             cause: cause
         )

@@ -46,7 +46,7 @@ package final class ConflictHandler: Sendable, Hashable {
         throw SyncError(
             .conflict,
             """
-            A conflict handler asked for a push, pull, purge or verification, which would wait for \
+            A conflict handler called a push, pull, purge or verification, which would deadlock with \
             the push that waits for the handler. Return a resolution, and sync afterwards.
             """
         )

@@ -73,7 +73,7 @@ package enum ConflictRules {
         }
         // The response did not come from the server, so no policy applies.
         if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
-            return .tryAnew(anew(operation))
+            return .tryAnew(withNewRequest(operation))
         }
         // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown, this applies
         // only if the tombstone has other values, because it may result from this insert, deleted since. An
@@ -231,7 +231,7 @@ package enum ConflictRules {
     }
 
     /// Returns the same operation with a new request, because no attempt took effect.
-    private static func anew(_ operation: QueuedOperation) -> QueuedOperation {
+    private static func withNewRequest(_ operation: QueuedOperation) -> QueuedOperation {
         var again = operation
         again.startAnew()
         again.conflicts = operation.conflicts

@@ -47,30 +47,30 @@ package struct AnswerOutline: Sendable, Hashable {
         case 300..<400:
             let place = redirect.map { "to \($0)" } ?? "to another path"
             return """
-                \(start), a redirect \(place), which is not followed. If the server is there, give \
+                \(start), a redirect \(place), which is not followed. If the server is there, use \
                 that address as the endpoint; if it is a login page, sign in to the network first.
                 """
         case 408, 429:
-            return "\(Self.ended(start + reason)) The server is busy; try again later."
+            return "\(Self.ended(start + reason)) The server is busy. Try again later."
         case 404, 410:
             return """
-                \(Self.ended(start + reason)) That is no answer of a table: check the endpoint and \
-                its path, and that the server has the table and runs behind its proxy.
+                \(Self.ended(start + reason)) This is not the response of a table. Check the endpoint \
+                and its path, that the server has the table, and that it is running behind its proxy.
                 """
         case 409, 412:
             return """
-                \(Self.ended(start + reason)) The row on the server is as before. Check the clock of \
-                this device, and that a proxy before the server passes headers on unchanged.
+                \(Self.ended(start + reason)) The row on the server is unchanged. Check the clock of \
+                this device, and that a proxy in front of the server forwards headers unchanged.
                 """
         case 500...:
             return """
-                \(Self.ended(start + reason)) The server failed; try again later, and see its log \
-                if it goes on.
+                \(Self.ended(start + reason)) The server failed. Try again later, and check its log \
+                if the problem persists.
                 """
         default:
             return """
-                \(start), but not with what a sync server says. Check that the endpoint is the \
-                sync server, and no other service or login page.
+                \(start), but the response is not one of a sync server. Check that the endpoint is the \
+                sync server and not another service or a login page.
                 """
         }
     }

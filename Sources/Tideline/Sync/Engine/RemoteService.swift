@@ -195,10 +195,10 @@ struct RemoteService: Sendable {
     private func carry(_ request: TransportRequest) async throws -> TransportResponse {
         do {
             let response = try await calls.run { [transport] in try await transport.send(request) }
-            note(request, "The server answered a request.", "\(response.status)")
+            note(request, "The server responded to a request.", "\(response.status)")
             return response
         } catch let error as TransportError {
-            note(request, "A request had no answer.", "\(error.code)")
+            note(request, "A request received no response.", "\(error.code)")
             throw error
         } catch let error as CancellationError {
             throw error

@@ -16,7 +16,7 @@ extension SyncError {
         SyncError(
             .unknownTable,
             """
-            Table '\(name)' is not synchronised. Add it to 'tables:' or 'schemas:' of initialize. \
+            Table '\(name)' is not synced. Add it to 'tables:' or 'schemas:' of initialize. \
             Known tables: \(known.sorted().joined(separator: ", ")).
             """
         )
@@ -30,8 +30,8 @@ extension SyncError {
         return SyncError(
             .invalidModel,
             """
-            The merge rules \(place): \(columns.joined(separator: ", ")). Name them as the table's \
-            type does in its CodingKeys.
+            The merge rules \(place): \(columns.joined(separator: ", ")). Use the names in the \
+            CodingKeys of the table's type.
             """
         )
     }
@@ -42,7 +42,7 @@ extension SyncError {
             """
             Cannot open table '\(table)': '\(model)' has a new property '\(property)', older rows have no \
             value for it, and its default is not known. Write in '\(model)': static let defaults = \
-            \(model)(...), with a value for each property that has none behind '='. Or make the property optional.
+            \(model)(...), with a value for each property without a default value. Or make the property optional.
             """
         )
     }
@@ -72,21 +72,21 @@ extension SyncError {
     static func reservedTable(_ name: String) -> SyncError {
         SyncError(
             .invalidModel,
-            "Table name '\(name)' belongs to the store. Give the table another name."
+            "Table name '\(name)' is reserved by the store. Give the table another name."
         )
     }
 
     static func alreadyExists(table: String, id: String) -> SyncError {
         SyncError(
             .alreadyExists,
-            "Row '\(id)' of table '\(table)' exists already. Update it, or insert with another id."
+            "Row '\(id)' of table '\(table)' already exists. Update it, or insert with another id."
         )
     }
 
     static func notFound(table: String, id: String) -> SyncError {
         SyncError(
             .notFound,
-            "Row '\(id)' of table '\(table)' does not exist here. Pull it, or insert it."
+            "Row '\(id)' of table '\(table)' is not on this device. Pull it, or insert it."
         )
     }
 
@@ -94,8 +94,8 @@ extension SyncError {
         SyncError(
             .pendingOperations,
             """
-            Table '\(table)' has changes that were not pushed. Push first, or purge with \
-            'force: true', which drops them.
+            Table '\(table)' has pending changes. Push first, or purge with 'force: true', which \
+            discards them.
             """
         )
     }
@@ -103,8 +103,8 @@ extension SyncError {
     static func errorSettled() -> SyncError {
         SyncError(
             .notFound,
-            "This error is already resolved: its operation was released, sent or dropped. "
-                + "Read operationErrors() for those that are left."
+            "This error is already resolved: its operation was released, sent or discarded. "
+                + "Call operationErrors() for the remaining errors."
         )
     }
 
@@ -120,38 +120,38 @@ extension SyncError {
         switch server {
         case .row:
             let names = contested.prefix(contestedMax).joined(separator: ", ")
-            let columns = contested.isEmpty ? "" : " of the same columns: \(names)"
+            let columns = contested.isEmpty ? "" : " to the same columns: \(names)"
             return """
-                \(what) met another change on the server (\(answer.status))\(columns). Settle it \
-                with both rows.
+                \(what) conflicts with another change on the server (\(answer.status))\(columns). \
+                Resolve the conflict with both rows.
                 """
         case .deleted:
             return """
-                \(what) met a deleted row on the server (\(answer.status)). Discard it or retry it.
+                \(what) conflicts with a delete on the server (\(answer.status)). Discard or retry it.
                 """
         case nil where answer.status == 503:
             return """
-                \(what) was not done: the server has no room for the answers to its transaction \
-                (503, 'limits.batchAnswerBytes' of the server). Give the server more room and retry \
-                it, or discard rows of it and change them in smaller transactions.
+                \(what) was not executed: the responses to its transaction exceed the server's limit \
+                'limits.batchAnswerBytes' (503). Raise the limit and retry the operation, or discard \
+                operations of the transaction and make the changes in smaller ones.
                 """
         case nil where answer.isOfUndoneState:
             return """
-                \(what) was rejected by the server (\(answer.status)), because a delete of the same \
+                \(what) was rejected by the server (\(answer.status)) because a delete in the same \
                 transaction changes or deletes the row there. Discard one of the two operations, or make the \
                 changes in separate transactions.
                 """
         case nil where answer.status == 413 && operation.group != nil:
             return """
-                \(what) was refused by the server with its transaction, which is too large \
-                (413)\(reason(answer)). A retry sends the same again: discard rows of it and change \
-                them in smaller transactions ('SyncLimits.transactionBytesMax' bounds them), or have \
-                the server take more ('limits.batchBytes').
+                \(what) was rejected by the server because its transaction is too large \
+                (413)\(reason(answer)). A retry resends the same transaction. Discard operations of it \
+                and make the changes in smaller transactions ('SyncLimits.transactionBytesMax' limits \
+                them), or raise 'limits.batchBytes' on the server.
                 """
         case nil:
             let reason = reason(answer)
             let end = reason.hasSuffix(".") ? "" : "."
-            return "\(what) was refused by the server (\(answer.status))\(reason)\(end)"
+            return "\(what) was rejected by the server (\(answer.status))\(reason)\(end)"
         }
     }
 
@@ -166,7 +166,7 @@ extension SyncError {
         let reason = (error as? SyncError)?.message ?? "it threw \(type(of: error))."
         return """
             The conflict handler failed for row '\(operation.itemID)' in table \
-            '\(operation.table)': \(reason) Settle the conflict with both rows.
+            '\(operation.table)': \(reason) Resolve the conflict with both rows.
             """
     }
 
@@ -177,7 +177,7 @@ extension SyncError {
         let reasons = faults.sorted { $0.key < $1.key }.prefix(contestedMax).map {
             "the value for column '\($0.key)' \($0.value)"
         }
-        return "A merge rule failed: \(reasons.joined(separator: "; ")). Mend the rule."
+        return "A merge rule failed: \(reasons.joined(separator: "; ")). Fix the rule."
     }
 
     /// The error text of an operation that was parked because another operation of its transaction was parked.
@@ -187,17 +187,17 @@ extension SyncError {
     ) -> String {
         """
         The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)' was not \
-        done, because that of row '\(cause.itemID)' in table '\(cause.table)', which was made in the \
-        same transaction, could not be done. A retry of one of them sends all again. Where that row \
-        is discarded, retry or discard this one, too.
+        executed because the \(cause.kind) of row '\(cause.itemID)' in table '\(cause.table)', which \
+        is in the same transaction, failed. A retry of either operation resends the transaction. If you \
+        discard the other operation, retry or discard this one, too.
         """
     }
 
     /// The error text of an operation whose row was edited during each call of its handler.
     static func restlessRow(_ operation: QueuedOperation) -> String {
         """
-        Row '\(operation.itemID)' in table '\(operation.table)' was edited each time while the \
-        conflict handler decided about it. Settle the conflict with both rows.
+        Row '\(operation.itemID)' in table '\(operation.table)' was edited during each call of \
+        the conflict handler. Resolve the conflict with both rows.
         """
     }
 
@@ -212,16 +212,16 @@ extension SyncError {
             return SyncError(
                 .notFound,
                 """
-                \(what) cannot be sent: the row is not in the store. Drop it with \
-                cancelOperationAndDiscardItem(), or give the row with updateOperationAndRetry(with:).
+                \(what) cannot be sent: the row is not in the store. Discard it with \
+                cancelOperationAndDiscardItem(), or pass the row to updateOperationAndRetry(with:).
                 """
             )
         }
         return SyncError(
             .storeFailure,
             """
-            \(what) cannot be sent: column '\(damage.column)' of its entry in \
-            MS_TableOperations cannot be read. Drop it with cancelOperationAndDiscardItem(), and \
+            \(what) cannot be sent: column '\(damage.column)' of its row in \
+            MS_TableOperations cannot be read. Discard it with cancelOperationAndDiscardItem(), and \
             make the change again.
             """
         )
@@ -235,13 +235,14 @@ extension SyncError {
         let what = name(of: operation)
         guard isNamed else {
             return """
-                \(what) waits: the app does not name the table. Name it in 'tables:' or 'schemas:' \
-                of initialize, or drop the operation with cancelOperationAndDiscardItem().
+                \(what) cannot be sent: the app does not declare the table. Add it to 'tables:' or \
+                'schemas:' of initialize, or discard the operation with \
+                cancelOperationAndDiscardItem().
                 """
         }
         return """
-            \(what) was rejected by the server, and what it said is not in the store any more. \
-            Settle it with one of the three actions of this error, or edit the row.
+            \(what) was rejected by the server, and its response is no longer in the store. Resolve \
+            it with one of the three actions of this error, or edit the row.
             """
     }
 
@@ -259,8 +260,8 @@ extension SyncError {
             isUnavailable ? .storeUnavailable : .storeFailure,
             isUnavailable
                 ? """
-                The store on the device cannot be read or written at this moment: \(text) Nothing is lost; \
-                try again when the device is unlocked.
+                The store on the device cannot be read or written right now: \(text) Nothing is lost. \
+                Try again when the device is unlocked.
                 """
                 : "The store on the device failed: \(text)"
         )
@@ -298,15 +299,18 @@ extension SyncError {
     }
 
     static func badLink() -> SyncError {
-        SyncError(.badResponse, "The server sent a next link that is no URL. Nothing was lost.")
+        SyncError(
+            .badResponse,
+            "The server sent a next link that is not a URL. Nothing was lost. Check the server's links."
+        )
     }
 
     static func endlessLinks(_ table: String) -> SyncError {
         SyncError(
             .badResponse,
             """
-            The pages of '\(table)' have no end: a next link leads to its own page, or there are \
-            more than 'pagesMax'. Check the server's links.
+            The pages of '\(table)' do not end: a next link leads to its own page, or there are more \
+            than 'pagesMax' pages. Check the server's links.
             """
         )
     }
@@ -314,7 +318,7 @@ extension SyncError {
     static func foreignLink() -> SyncError {
         SyncError(
             .badResponse,
-            "The server sent a next link to another origin. It was not followed."
+            "The server sent a next link to another origin. It was not followed. Check the server's links."
         )
     }
 
@@ -342,7 +346,7 @@ extension SyncError {
         case (.network, nil):
             SyncError(
                 .offline,
-                "The server did not answer the pull of '\(table)'. Pull again later."
+                "The server did not respond to the pull of '\(table)'. Pull again later."
             )
         case (.unauthorized, _):
             signInWanted("pull of '\(table)'", reason: answer?.problem)
@@ -351,7 +355,7 @@ extension SyncError {
         case (.badPage, nil), (.unproven, nil):
             SyncError(
                 .badResponse,
-                "The answer to the pull of '\(table)' is not a page of rows. Check the endpoint."
+                "The response to the pull of '\(table)' is not a page of rows. Check the endpoint."
             )
         case (.tooManyPages, _):
             endlessLinks(table)
@@ -359,17 +363,17 @@ extension SyncError {
             SyncError(
                 .badResponse,
                 """
-                The server began to tell the changes of '\(table)' and then gave a page with \
-                neither a next link nor a delta link, twice. Check the server, and that no proxy \
-                changes its answers. A pull without a query id needs no such link.
+                The server started change tracking for '\(table)', but returned a page with neither a \
+                next link nor a delta link twice. Check the server, and that no proxy changes its \
+                responses. A pull without a query id needs no such link.
                 """
             )
         case (.changingServer, _):
             SyncError(
                 .badResponse,
                 """
-                The server forgot twice what it had said during the pull of '\(table)'. Check \
-                that one server with one database is behind the endpoint, then pull again.
+                The server invalidated the cursor of the pull of '\(table)' twice. Check that all \
+                servers behind the endpoint use the same database, then pull again.
                 """
             )
         }
@@ -414,7 +418,7 @@ extension SyncError {
         let end = text.hasSuffix(".") ? "" : "."
         return SyncError(
             .unauthorized,
-            "The server wants a sign-in for the \(what) (401)\(text)\(end) Sign in, and sync again.",
+            "The server requires authentication for the \(what) (401)\(text)\(end) Sign in, and sync again.",
             statusCode: 401
         )
     }
@@ -423,12 +427,12 @@ extension SyncError {
         let remedy =
             status == 404
             ? "Check the endpoint, and that the server has this table."
-            : "Check what the server allows for this table."
+            : "Check what the server permits for this table."
         let text = reason.map { ": \($0)" } ?? ""
         let end = text.hasSuffix(".") ? "" : "."
         return SyncError(
             SyncError.Code(answer: status),
-            "The server refused \(what) (\(status))\(text)\(end) \(remedy)",
+            "The server rejected \(what) (\(status))\(text)\(end) \(remedy)",
             statusCode: status
         )
     }
@@ -436,7 +440,7 @@ extension SyncError {
     static func cancelled(_ what: String, _ cause: CancellationError) -> SyncError {
         SyncError(
             .cancelled,
-            "The \(what) was cancelled; what it stored before stays. Start it again to go on.",
+            "The \(what) was cancelled. Changes stored so far are kept. Call it again to continue.",
             cause: cause
         )
     }

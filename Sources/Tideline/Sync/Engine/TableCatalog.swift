@@ -10,18 +10,18 @@ extension TableSchema {
         for column in columns {
             let name = column.name
             guard seen.insert(name.lowercased()).inserted else {
-                return "two are called '\(name)', letter case aside. Rename one of them."
+                return "two are named '\(name)', ignoring case. Rename one of them."
             }
             if name.hasPrefix("__") {
                 return "names that begin with '__' are reserved. Rename '\(name)'."
             }
             if case .enumeration(let members) = column.type, members.isEmpty {
-                return "'\(name)' is an enumeration without members. Name them."
+                return "'\(name)' is an enumeration without members. Declare them."
             }
             if let value = column.defaultValue,
                 let fault = RowCheck.fault(of: value, in: column.type)
             {
-                return "the default of '\(name)' \(fault). Declare one that the column holds."
+                return "the default of '\(name)' \(fault). Declare one that the column can hold."
             }
         }
         for reference in references where column(named: reference.column) == nil {

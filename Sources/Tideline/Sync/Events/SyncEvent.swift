@@ -7,8 +7,8 @@
 /// ```swift
 /// for await event in client.syncContext.events {
 ///     switch event.kind {
-///     case .pushFinished: show("\(event.completed ?? 0) sent, \(event.parked ?? 0) wait")
-///     case .pageApplied: show("\(event.applied ?? 0) rows came")
+///     case .pushFinished: show("\(event.completed ?? 0) sent, \(event.parked ?? 0) parked")
+///     case .pageApplied: show("\(event.applied ?? 0) rows pulled")
 ///     default: break
 ///     }
 /// }

@@ -76,13 +76,13 @@ extension SyncEvent {
     package var logEntry: SyncLogEntry {
         let metadata = logMetadata
         switch payload {
-        case .pushStarted: return SyncLogEntry(.debug, "A push begins.", metadata)
+        case .pushStarted: return SyncLogEntry(.debug, "A push began.", metadata)
         case .operationCompleted:
             return SyncLogEntry(.trace, "The server accepted an operation.", metadata)
         case .operationParked:
-            return SyncLogEntry(.warning, "An operation waits for the app.", metadata)
+            return SyncLogEntry(.warning, "An operation was parked.", metadata)
         case .pushFinished: return SyncLogEntry(.debug, "A push ended.", metadata)
-        case .pullStarted: return SyncLogEntry(.debug, "A pull begins.", metadata)
+        case .pullStarted: return SyncLogEntry(.debug, "A pull began.", metadata)
         case .pageApplied: return SyncLogEntry(.trace, "Rows were stored.", metadata)
         case .pullFinished: return SyncLogEntry(.debug, "A pull ended.", metadata)
         case .pullFailed: return failure("A pull failed.", metadata)
@@ -92,7 +92,7 @@ extension SyncEvent {
             return differences == 0
                 ? SyncLogEntry(.debug, "App and server have the same tables.", metadata)
                 : SyncLogEntry(.warning, "App and server have different tables.", metadata)
-        case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
+        case .verifyStarted: return SyncLogEntry(.debug, "A verification began.", metadata)
         case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
         case .verifyFinished(_, let result):
             return SyncLogEntry(
@@ -105,7 +105,7 @@ extension SyncEvent {
         case .rowsRemoved: return SyncLogEntry(.trace, "Rows were removed.", metadata)
         case .rowsChanged: return SyncLogEntry(.trace, "Rows were changed.", metadata)
         case .rowsMoved: return SyncLogEntry(.trace, "Rows were moved.", metadata)
-        case .checkStarted: return SyncLogEntry(.debug, "A check of the store begins.", metadata)
+        case .checkStarted: return SyncLogEntry(.debug, "A check of the store began.", metadata)
         case .tableChecked: return SyncLogEntry(.trace, "A table was checked.", metadata)
         case .checkFinished(let problems):
             return SyncLogEntry(problems == 0 ? .debug : .warning, "A check ended.", metadata)

@@ -1,6 +1,6 @@
 // RowExplanation+Facts: derives the reasons for a row's state from the facts in the store.
 //
-// Pure: facts in, reasons out. No contents of rows enter a message.
+// Pure: facts in, reasons out. A message has no contents of rows.
 
 import Foundation
 import TidelineCore
@@ -9,22 +9,22 @@ extension RowExplanation {
     /// Explains a row by its facts.
     package init(_ facts: RowFacts) {
         self.init(table: facts.table, itemID: facts.itemID, reasons: [])
-        tellPlace(facts)
+        addPresence(facts)
         for (index, operation) in facts.operations.enumerated() {
-            tell(operation, isFirst: index == 0, facts)
+            addOperation(operation, isFirst: index == 0, facts)
         }
-        tellServerSide(facts)
-        if facts.row != nil { tellHolders(facts) }
-        tellPulls(facts)
+        addServerState(facts)
+        if facts.row != nil { addMembership(facts) }
+        addPulls(facts)
     }
 
     private mutating func add(_ code: Code, _ message: String) {
         reasons.append(Reason(code: code, message: message))
     }
 
-    // MARK: - Here or not
+    // MARK: - Presence
 
-    private mutating func tellPlace(_ facts: RowFacts) {
+    private mutating func addPresence(_ facts: RowFacts) {
         if facts.row != nil {
             add(.here, "The row is on this device.")
         } else if facts.operations.last?.kind == .delete {
@@ -34,15 +34,19 @@ extension RowExplanation {
         }
     }
 
-    // MARK: - The queue
+    // MARK: - The operation queue
 
-    private mutating func tell(_ operation: QueuedOperation, isFirst: Bool, _ facts: RowFacts) {
+    private mutating func addOperation(
+        _ operation: QueuedOperation,
+        isFirst: Bool,
+        _ facts: RowFacts
+    ) {
         let name = "The \(operation.kind)"
         if let damage = operation.damage {
             add(
                 .damaged,
-                "\(name) cannot be sent: column '\(damage.column)' of its entry in the queue "
-                    + "cannot be read. Discard it by its error, then edit the row again."
+                "\(name) cannot be sent: its stored column '\(damage.column)' cannot be read. "
+                    + "Discard the operation through its error, then edit the row again."
             )
         } else if operation.state == .parked {
             add(.parked, Self.parked(name, facts.rejection))
@@ -51,147 +55,157 @@ extension RowExplanation {
         } else if isFirst {
             add(
                 .unsent,
-                "\(name) waits to be sent"
-                    + (operation.outcomeUnknown ? "" : ": nothing was tried yet")
+                "\(name) is pending"
+                    + (operation.outcomeUnknown ? "" : ": it has not been sent yet")
                     + ". The next push sends it."
             )
         } else {
-            add(.behind, "\(name) waits for the operation before it, and is sent after it.")
+            add(
+                .behind,
+                "\(name) is pending: it is sent after the previous operation on the row."
+            )
         }
         guard operation.outcomeUnknown || operation.state == .attempted else { return }
         add(
             .outcomeUnknown,
-            "No answer to an attempt of it was stored: the server may have done it. A push finds "
-                + "that out before anything else is done to the row."
+            "An attempt was sent, but no response was stored. The server may have applied it. A push "
+                + "finds out before it sends anything else for the row."
         )
     }
 
     private static func parked(_ name: String, _ rejection: RowFacts.Rejection?) -> String {
         let status = rejection?.statusCode.map { " (\($0))" } ?? ""
-        let said = rejection.map { " \($0.message)" } ?? ""
-        return "\(name) was rejected by the server\(status) and is not sent again by itself.\(said)"
-            + " Settle it by one of the three actions of its error, or edit the row."
+        let reason = rejection.map { " \($0.message)" } ?? ""
+        return "\(name) was rejected by the server\(status) and is not resent automatically."
+            + "\(reason) Resolve it with one of the error's three actions, or edit the row."
     }
 
     private static func attempted(_ name: String, _ operation: QueuedOperation) -> String {
         let count = operation.attempts == 1 ? "once" : "\(operation.attempts) times"
         let first = operation.frozen?.firstSent ?? ""
-        return "\(name) was sent \(count)\(first.isEmpty ? "" : ", first at \(first),") and is not "
-            + "settled. The next push sends the same bytes again."
+        return "\(name) was sent \(count)\(first.isEmpty ? "" : ", first at \(first),") and its "
+            + "outcome is not known yet. The next push resends the same bytes."
     }
 
-    // MARK: - The server's side
+    // MARK: - The server's state
 
-    private mutating func tellServerSide(_ facts: RowFacts) {
+    private mutating func addServerState(_ facts: RowFacts) {
         guard let first = facts.operations.first else {
             guard let row = facts.row else { return }
-            if let lost = facts.lost { return tell(lost, row) }
+            if let lost = facts.lost { return addLoss(lost, row) }
             if facts.isOfFormerEpoch {
                 add(
                     .formerEpoch,
-                    "It was pulled before the server was restored from a backup, and is not looked for "
-                        + "there yet: the pulls of the queries that hold it do that."
+                    "The row was pulled before the server was restored from a backup, and has not been "
+                        + "requested since. The next pulls of the queries that contain it check "
+                        + "whether the server still has it."
                 )
             }
             if let version = row.version, facts.isUncertain {
                 add(
                     .changedHere,
-                    "The server gave it as version \(version), and its values are not known to be "
-                        + "those of the server: they were set when an operation was dropped, or in "
-                        + "the file. verify(queryID:repair:) compares them and puts the server's back."
+                    "The row has server version \(version), but its values may differ from the "
+                        + "server's: they were set when an operation was discarded, or changed in the "
+                        + "file. verify(queryID:repair:) compares them and restores the server's values."
                 )
             } else if let version = row.version {
-                add(.serverVersion, "It is what the server gave as version \(version).")
+                add(.serverVersion, "The row matches server version \(version).")
             } else {
                 add(
                     .localOnly,
-                    "The server never gave it a version, and nothing waits to be sent: it is on "
-                        + "this device only. To send it, delete it and insert it again."
+                    "The row is on this device only: the server never returned a version of it, and "
+                        + "no operation is pending. To send it, delete it and insert it again."
                 )
             }
             return
         }
-        tellBasis(of: first, last: facts.operations.last ?? first)
+        addBaseVersion(of: first, last: facts.operations.last ?? first)
         switch first.basis.latest {
         case .row(let row):
+            let version = row.version.map { "version \($0)" } ?? "another version"
             add(
                 .newerOnServer,
-                "The server has it as version \(row.version ?? "unknown") by now, which waits "
-                    + "until the queue is done with the row."
+                "The server now has \(version) of the row, which is used when the row's operations "
+                    + "are complete."
             )
         case .deleted:
             add(
                 .newerOnServer,
-                "The server has deleted it by now, which waits until the queue is done with the "
-                    + "row."
+                "The server has deleted the row, which takes effect here when the row's operations "
+                    + "are complete."
             )
         case nil: break
         }
     }
 
-    private mutating func tell(_ lost: RowFacts.Lost, _ row: Row) {
-        let has =
+    private mutating func addLoss(_ lost: RowFacts.Lost, _ row: Row) {
+        let state =
             switch lost {
-            case .nothing: "has no such row"
-            case .deletion: "has it as deleted"
-            case .version(let version): "has it as version \(version ?? "unknown")"
+            case .nothing: "does not have it"
+            case .deletion: "has it as a deleted row"
+            case .version(let version):
+                "has \(version.map { "version \($0)" } ?? "another version") of it"
             }
         add(
             .lost,
-            "It is version \(row.version ?? "unknown") of the server, which was restored from a backup since "
-                + "and \(has). It stays here until you send it again or discard it: "
-                + "SyncContext.lostRows()."
+            "The row has server version \(row.version ?? "unknown"). The server was then restored from "
+                + "a backup and \(state). The row stays on this device until you send it again or "
+                + "discard it: see SyncContext.lostRows()."
         )
     }
 
-    private mutating func tellBasis(of first: QueuedOperation, last: QueuedOperation) {
+    private mutating func addBaseVersion(of first: QueuedOperation, last: QueuedOperation) {
         if let older = last.basisVersion {
-            let version = older.isEmpty ? "an older version" : "version \(older)"
-            add(.basis, "It is based on \(version) of the server.")
+            let version = older.isEmpty ? "an older server version" : "server version \(older)"
+            add(.basis, "The change is based on \(version).")
         } else if let base = first.basis.base {
-            let version = base.version.map { "version \($0)" } ?? "a state without a version"
-            add(.basis, "It is based on \(version) of the server.")
+            let version =
+                base.version.map { "server version \($0)" } ?? "a server row without a version"
+            add(.basis, "The change is based on \(version).")
         } else if first.kind == .insert {
-            add(.basis, "It is new: the server has given no version of it.")
+            add(.basis, "The row is new: the server has not returned a version of it.")
         }
     }
 
     // MARK: - Queries
 
-    private mutating func tellHolders(_ facts: RowFacts) {
+    private mutating func addMembership(_ facts: RowFacts) {
         let bits = facts.heldBits ?? 0
-        var holders = facts.queries.filter { $0.bits & bits != 0 }.map { "'\($0.id)'" }
-        if bits & (1 << Int64(QueryHold.withoutID)) != 0 {
-            holders.append("of a pull without a query id")
-        }
+        let names = facts.queries.filter { $0.bits & bits != 0 }.map { "'\($0.id)'" }
+        let isInUnnamed = bits & (1 << Int64(QueryHold.withoutID)) != 0
         let isPending = !facts.operations.isEmpty
-        guard !holders.isEmpty else {
+        guard !names.isEmpty || isInUnnamed else {
             if facts.lost != nil || facts.isOfFormerEpoch { return }
             switch facts.heldBits {
-            // A change that was made here is kept until it is sent.
+            // A local change stays until it is sent.
             case nil where isPending: break
             case nil:
-                add(.unheld, "No query has reported it. It stays until one does, or until a purge.")
+                add(
+                    .unheld,
+                    "No query has returned the row yet. Until one does, only a purge removes it."
+                )
             case 0:
-                let end = isPending ? " after its operations are done." : "."
-                add(.unheld, "No query holds it: it leaves with the next pull\(end)")
-            default: add(.held, "A query that is not known any more holds it, until a purge.")
+                let end = isPending ? " after its operations are complete." : "."
+                add(.unheld, "No query contains the row: the next pull removes it\(end)")
+            default:
+                add(.held, "A query that is no longer known contains the row, until a purge.")
             }
             return
         }
-        let what = holders.count == 1 ? "The query" : "The queries"
-        let hold = holders.count == 1 ? "holds" : "hold"
-        let names = holders.joined(separator: ", ")
+        let query = names.count == 1 ? "The query" : "The queries"
+        let named = names.isEmpty ? "" : "\(query) \(names.joined(separator: ", "))"
+        let unnamed = named.isEmpty ? "A query without an id" : " and a query without an id"
+        let verb = names.count + (isInUnnamed ? 1 : 0) == 1 ? "contains" : "contain"
         add(
             .held,
-            "\(what) \(names) \(hold) it"
-                + (isPending ? ", until the server tells otherwise." : ".")
+            "\(named)\(isInUnnamed ? unnamed : "") \(verb) the row"
+                + (isPending ? ", until the server reports otherwise." : ".")
         )
     }
 
-    private mutating func tellPulls(_ facts: RowFacts) {
+    private mutating func addPulls(_ facts: RowFacts) {
         guard facts.lastPull != nil || !facts.queries.isEmpty else {
-            // A row that is pending lacks nothing.
+            // A pending row does not need a pull.
             if facts.operations.isEmpty {
                 add(.neverPulled, "Table '\(facts.table)' was never pulled. Pull it.")
             }
@@ -201,14 +215,14 @@ extension RowExplanation {
             if !query.isOfThisEndpoint {
                 add(
                     .otherEndpoint,
-                    "The query '\(query.id)' was pulled from another server: its next pull begins "
-                        + "anew."
+                    "The query '\(query.id)' was pulled from another server: its next pull starts "
+                        + "over."
                 )
             } else if query.isUnfinished {
                 add(
                     .reading,
-                    "The query '\(query.id)' was not read to its end: some of its rows are still "
-                        + "to come. Pull it again."
+                    "The pull of query '\(query.id)' is incomplete: some rows have not been received. "
+                        + "Pull it again."
                 )
             }
         }
@@ -216,16 +230,17 @@ extension RowExplanation {
             let names = facts.queries.map { "'\($0.id)'" }.joined(separator: ", ")
             add(
                 .notPulled,
-                "No pull brought it, or it left: the server has no such row, or it matches none "
-                    + "of the queries\(names.isEmpty ? "" : " " + names), or this caller may not "
-                    + "see it, or it came since. A remote read of this id shows which."
+                "No pull returned the row, or a pull removed it: the server has no such row, or it "
+                    + "matches none of the queries\(names.isEmpty ? "" : " " + names), or this "
+                    + "caller may not see it, or it was created after the last pull. A remote read "
+                    + "of this id shows which."
             )
         }
         if let lastPull = facts.lastPull {
             add(
                 .lastPull,
-                "The table was last pulled at \(lastPull.formatted(.iso8601)): what changed on "
-                    + "the server since is not here."
+                "The table was last pulled at \(lastPull.formatted(.iso8601)). Later changes on the "
+                    + "server are not on this device."
             )
         }
     }

@@ -1,14 +1,14 @@
-// RowExplanation: why a row is on the device as it is, in sentences and as codes.
+// RowExplanation: the reasons for the state of a row on the device, as sentences and codes.
 
-/// An explanation of why a row is on this device as it is, is missing, is old, or was not sent.
+/// An explanation of why a row is on this device, is missing, is outdated, or was not sent.
 ///
 /// ```swift
 /// let why = try await client.syncContext.explain(table: "TodoItem", id: milk.id)
 /// print(why)
 /// // The row is on this device.
-/// // The update waits to be sent: nothing was tried yet. The next push sends it.
-/// // It is based on version AAAAAAAAB9E= of the server.
-/// // The query 'openItems' holds it.
+/// // The update is pending: it has not been sent yet. The next push sends it.
+/// // The change is based on server version AAAAAAAAB9E=.
+/// // The query 'openItems' contains the row.
 /// ```
 ///
 /// It contains no values of the row except its id and its versions.
@@ -40,11 +40,11 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let attempted = Self("attempted")
         /// An attempt may have taken effect on the server although its outcome was never received.
         public static let outcomeUnknown = Self("outcomeUnknown")
-        /// The server rejected an operation, which now waits for the app.
+        /// The server rejected an operation, which waits for a decision of the app.
         public static let parked = Self("parked")
         /// An operation in the queue cannot be read.
         public static let damaged = Self("damaged")
-        /// An operation waits for the previous one of the row.
+        /// An operation is sent after the previous one of the row.
         public static let behind = Self("behind")
         /// The version of the server's row that the local change is based on.
         public static let basis = Self("basis")
@@ -66,7 +66,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let unheld = Self("unheld")
         /// The table was never pulled.
         public static let neverPulled = Self("neverPulled")
-        /// A query has not been read to its end yet.
+        /// The pull of a query is incomplete.
         public static let reading = Self("reading")
         /// A query was pulled from another server.
         public static let otherEndpoint = Self("otherEndpoint")

@@ -57,11 +57,11 @@ extension TableQuery {
     func checkWindow() throws(SyncError) {
         if let limit, limit < 0 {
             throw .unsupportedQuery(
-                "the limit is \(limit). Give zero or more, or nil for all records."
+                "the limit is \(limit). Use zero or more, or nil for all records."
             )
         }
         if offset < 0 {
-            throw .unsupportedQuery("the offset is \(offset). Give zero or more.")
+            throw .unsupportedQuery("the offset is \(offset). Use zero or more.")
         }
     }
 

@@ -52,14 +52,14 @@ struct PullRunner {
             try QueryID.check(queryID)
             guard query.order.isEmpty, query.limit == nil, query.offset == 0 else {
                 throw SyncError.unsupportedQuery(
-                    "a pull with a query id has an order and a window of its own. Leave out order, "
+                    "a pull with a query id uses its own order and limits. Remove order, "
                         + "limit and offset, or pull with 'queryID: nil'."
                 )
             }
         }
         guard query.select == nil else {
             throw SyncError.unsupportedQuery(
-                "a pull stores whole rows. Leave out the selection of fields."
+                "a pull stores whole rows. Remove the selection of fields."
             )
         }
         try query.checkWindow()

@@ -20,7 +20,7 @@ public struct PushResult: Sendable, Hashable {
 /// do {
 ///     try await client.syncContext.push()
 /// } catch let error as PushError where error.status == .networkFailure {
-///     print("Offline: what waits is sent later.")
+///     print("Offline: pending changes are sent later.")
 /// }
 /// ```
 public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
@@ -89,13 +89,14 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     public var description: String {
         switch status.kind {
         case .operationErrors:
-            "\(whatWaits). Settle each with one of its actions: " + firstMessages
+            "\(whatWaits). Resolve each with one of its actions: " + firstMessages
         case .unauthorized:
-            (cause as? SyncError)?.message ?? "The server wants a sign-in. Sign in and push again."
+            (cause as? SyncError)?.message
+                ?? "The server requires authentication. Sign in and push again."
         case .cancelled:
-            (cause as? SyncError)?.message ?? "The push was cancelled. Push again to go on."
+            (cause as? SyncError)?.message ?? "The push was cancelled. Push again to continue."
         case .storeFailure: (cause as? SyncError)?.message ?? "The store on the device failed."
-        case .networkFailure: "\(reason) Nothing is lost; push again later."
+        case .networkFailure: "\(reason) Nothing is lost. Push again later."
         }
     }
 

@@ -89,12 +89,12 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
 
     /// Queues the row; the next push inserts it on the server, or updates the server's row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
+    /// - Throws: ``SyncError`` with code `notFound` if the row is no longer lost.
     public func sendAgain() async throws { try await perform { try $0.sendLostAgain($1) } }
 
     /// Replaces the row with the server's, or removes it if the server has none.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
+    /// - Throws: ``SyncError`` with code `notFound` if the row is no longer lost.
     public func discard() async throws { try await perform { try $0.discardLost($1) } }
 
     private func perform(
@@ -207,8 +207,8 @@ extension SyncError {
         SyncError(
             .notFound,
             """
-            Row '\(id)' of table '\(table)' is not lost any more: it was sent again, discarded, edited, \
-            deleted, or the server has it. Read lostRows() for those that are left.
+            Row '\(id)' of table '\(table)' is no longer lost: it was sent again, discarded, edited or \
+            deleted, or the server has it. Call lostRows() for the remaining rows.
             """
         )
     }

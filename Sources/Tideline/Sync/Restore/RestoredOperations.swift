@@ -164,8 +164,8 @@ extension SyncError {
         SyncError(
             .offline,
             """
-            The server has no row that was updated, and did not answer whether it was restored from a backup: a list \
-            of '\(table)' failed (\(status)). Nothing is lost; push again later.
+            The server does not have a row that was updated, and it is not known whether the server was restored \
+            from a backup: a list of '\(table)' failed (\(status)). Nothing is lost. Push again later.
             """,
             statusCode: status
         )

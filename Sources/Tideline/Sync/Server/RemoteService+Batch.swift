@@ -70,7 +70,7 @@ extension RemoteService {
             guard call.method != "GET" || !inner.isBeyondBatch else {
                 throw TransportError(
                     .responseTooLarge,
-                    "The answer is larger than the server takes into a batch.",
+                    "The response is larger than the server allows in a batch.",
                     outcomeIsUnknown: true
                 )
             }

@@ -133,7 +133,7 @@ extension SyncError {
             .offline,
             """
             The server is busy and asked for no requests before \(Timestamp(until).text) (Retry-After). \
-            Nothing is lost; sync again then.
+            Nothing is lost. Sync again then.
             """
         )
     }

@@ -203,8 +203,8 @@ extension SyncError {
         SyncError(
             .suspended,
             """
-            The client is suspended, so nothing is sent or fetched. Nothing is lost; call \
-            client.resume() to go on.
+            The client is suspended, so nothing is sent or fetched. Nothing is lost. Call \
+            client.resume() to continue.
             """
         )
     }

@@ -389,7 +389,7 @@ extension SyncError {
             .invalidQueryID,
             """
             Table '\(table)' was never pulled with query id '\(queryID)': there is nothing to \
-            compare. Pull it first, or give the id of a pull.
+            compare. Pull it first, or pass the query id of a pull.
             """
         )
     }
@@ -398,7 +398,7 @@ extension SyncError {
         SyncError(
             .serverError,
             """
-            The server speaks the classic protocol, which has no $digest for '\(table)': verify \
+            The server uses the classic protocol, which has no $digest for '\(table)': verify \
             needs a Tideline server. Nothing was changed; a pull works with this server too.
             """,
             statusCode: status
@@ -408,7 +408,7 @@ extension SyncError {
     static func endlessDigests(_ table: String) -> SyncError {
         SyncError(
             .badResponse,
-            "The comparison of '\(table)' did not end. Check the server's digests; pull instead."
+            "The comparison of '\(table)' did not finish. Check the server's digests, or pull instead."
         )
     }
 }

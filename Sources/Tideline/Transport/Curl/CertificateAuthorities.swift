@@ -18,7 +18,7 @@ final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
     func check() throws {
         guard certificates == nil else { return }
         throw TransportError.invalidRequest(
-            "The file of certificate authorities cannot be read, or has no certificate in PEM."
+            "The certificate authority file cannot be read, or contains no PEM certificate."
         )
     }
 

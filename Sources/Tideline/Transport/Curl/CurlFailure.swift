@@ -54,7 +54,7 @@ package struct CurlFailure: Error, Sendable, CustomStringConvertible {
         }
         if code == CURLE_SSL_CACERT_BADFILE {
             return .invalidRequest(
-                "The file of certificate authorities cannot be read, or has no certificate in PEM.",
+                "The certificate authority file cannot be read, or contains no PEM certificate.",
                 cause: self
             )
         }

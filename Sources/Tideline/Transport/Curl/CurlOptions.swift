@@ -13,7 +13,7 @@ enum CurlOptions {
     static func check(_ request: TransportRequest) throws(TransportError) {
         try EndpointRules.check(request.url, allowsInsecure: true)
         guard isToken(request.method) else {
-            throw .invalidRequest("The method is not a word such as GET. Write it in capitals.")
+            throw .invalidRequest("The method is not a word such as GET. Use uppercase letters.")
         }
         for field in request.headers {
             guard isToken(field.name) else {

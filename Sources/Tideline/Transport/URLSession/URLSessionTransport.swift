@@ -222,7 +222,7 @@ public final class URLSessionTransport: Transport {
         case .dataLengthExceedsMaximum:
             TransportError(
                 .responseTooLarge,
-                "The response of \(EndpointRules.name(of: url)) is too large. Ask for less.",
+                "The response of \(EndpointRules.name(of: url)) is too large. Request smaller pages.",
                 outcomeIsUnknown: true,
                 cause: error
             )

@@ -64,7 +64,7 @@ package enum ExpressionType: Hashable, Sendable {
         case .integer: "a whole number"
         case .number: "a number"
         case .decimal: "a decimal"
-        case .string: "a text"
+        case .string: "a string"
         case .dateTime: "an instant"
         case .date: "a date"
         case .time: "a time of day"

@@ -43,7 +43,10 @@ package struct FilterChecker {
             let (expression, type) = try check(key.expression)
             if let localized = key.localized {
                 guard isOnDevice, type == .string || type == .any || type == .null else {
-                    throw mismatch("a localized order takes a text, on a device", expression)
+                    throw mismatch(
+                        "a localized order needs a string, and works on a device only",
+                        expression
+                    )
                 }
                 result.append(SortKey(expression, ascending: key.isAscending, localized: localized))
                 continue
@@ -194,7 +197,7 @@ package struct FilterChecker {
         }
         let (name, type) = try column(rows.column, at: whole.position)
         guard type == .string || type == .guid || type == .any else {
-            throw mismatch("column '\(name)' is \(type.name), and an id is a text", whole)
+            throw mismatch("column '\(name)' is \(type.name), but an id is a string", whole)
         }
         var checked = rows
         checked.column = name

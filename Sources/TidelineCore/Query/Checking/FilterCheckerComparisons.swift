@@ -32,7 +32,10 @@ extension FilterChecker {
             $0.type == .string || $0.type == .any || $0.type == .null
         }
         guard schema == nil || isOnDevice, isText else {
-            throw mismatch("a comparison in a localized order takes texts, on a device", whole)
+            throw mismatch(
+                "a comparison in a localized order needs strings, and works on a device only",
+                whole
+            )
         }
         return whole.with(.localizedCompare(comparison, one.expression, two.expression, order))
     }
@@ -122,7 +125,7 @@ extension FilterChecker {
         case .guid: "not a UUID; 01234567-89ab-cdef-0123-456789abcdef is expected"
         case .binary: "not binary data; base64 is expected"
         case .null, .boolean, .integer, .number, .decimal, .string, .json, .any:
-            "\(type.name) is expected, this is a text"
+            "\(type.name) is expected, this is a string"
         }
     }
 

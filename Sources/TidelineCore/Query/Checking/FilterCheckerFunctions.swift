@@ -39,7 +39,7 @@ extension FilterChecker {
 
     private func currentTime(_ whole: QueryExpression) throws(ODataError) -> Checked {
         guard let now else {
-            throw ODataError(.unsupported, "now() has no clock here", at: whole.position)
+            throw ODataError(.unsupported, "now() is not available here", at: whole.position)
         }
         return (whole.with(.value(.date(now))), .dateTime)
     }
@@ -110,7 +110,7 @@ extension FilterChecker {
     private func text(_ argument: QueryExpression) throws(ODataError) -> QueryExpression {
         let (checked, type) = try check(argument)
         guard type.isText || type == .null || type == .any else {
-            throw mismatch("a text is expected, this is \(type.name)", argument)
+            throw mismatch("a string is expected, this is \(type.name)", argument)
         }
         return checked
     }

@@ -90,7 +90,9 @@ struct PatternParser {
         var most: Int? = least
         if take(",") { most = current == "}" ? nil : try number() }
         guard take("}") else { throw fault("'}' is expected") }
-        guard least <= most ?? least else { throw fault("the bounds are exchanged") }
+        guard least <= most ?? least else {
+            throw fault("the lower bound is greater than the upper one")
+        }
         return .repeated(node, least, most)
     }
 
@@ -133,7 +135,9 @@ struct PatternParser {
         depth += 1
         guard depth <= Self.depthMax else { throw fault("groups are nested too deep") }
         if take("?") {
-            guard take(":") else { throw fault("only groups of the forms (…) and (?:…) are known") }
+            guard take(":") else {
+                throw fault("only groups of the forms (…) and (?:…) are supported")
+            }
         }
         let node = try choice()
         guard take(")") else { throw fault("')' is expected") }
@@ -182,7 +186,7 @@ struct PatternParser {
         case "u": return try hex(4)
         default:
             guard scalar.isASCII, !ScalarSet(ranges: ScalarSet.word).contains(scalar) else {
-                throw fault("this escape sequence is not known")
+                throw fault("unknown escape sequence")
             }
             return [scalar.value...scalar.value]
         }

@@ -12,14 +12,14 @@ extension WorldDevice {
         } catch let error as PushError where error.status == .storeFailure {
             // The phone is locked.
         } catch let error as PushError {
-            if error.status == .unauthorized { noteParked("A push asks for a sign-in.") }
+            if error.status == .unauthorized { noteParked("A push requires a sign-in.") }
             try await resolveErrors()
         }
         do {
             try await pull()
         } catch let error as SyncError {
             // Offline: the next round pulls.
-            if error.code == .unauthorized { noteParked("A pull asks for a sign-in.") }
+            if error.code == .unauthorized { noteParked("A pull requires a sign-in.") }
         } catch is PushError {
             // The push inside the pull failed or was rejected: the next round resolves it.
         }
@@ -67,7 +67,7 @@ extension WorldDevice {
     /// Resolves rejected operations and lost rows: some in favor of the device, some of the server.
     func resolveErrors() async throws {
         if try client().currentSyncStatus == .blocked(by: .signIn) {
-            noteParked("Automatic sync asks for a sign-in.")
+            noteParked("Automatic sync requires a sign-in.")
         }
         do {
             try await resolveRejections()

@@ -318,7 +318,7 @@ extension SyncError {
             return SyncError(
                 Code(answer: status == 400 ? 400 : 501),
                 """
-                The server has no dry runs (\(status)), which only a Tideline server supports. Nothing was changed. \
+                The server does not support dry runs (\(status)); only a Tideline server does. Nothing was changed. \
                 A push works with this server.
                 """,
                 statusCode: status

@@ -61,7 +61,7 @@ struct ServerFacts {
         engine.events.note(
             SyncLogEntry(
                 .notice,
-                "The store is a copy of another file: it gets an installation id of its own.",
+                "The store is a copy of another file. It gets its own installation id.",
                 ["operations": String(inherited)]
             )
         )
