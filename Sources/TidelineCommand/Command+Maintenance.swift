@@ -18,7 +18,7 @@ extension Command {
         in directory: String,
         _ isJSON: Bool
     ) throws {
-        let made = try naming("No certificate was made") {
+        let made = try naming("No certificate was created") {
             try ServerCertificate.make(hosts: hosts, directory: directory)
         }
         let report = Report([
@@ -52,11 +52,11 @@ extension Command {
         _ file: String?,
         _ isJSON: Bool
     ) throws {
-        let database = try naming("No backup was made") { try ServerDatabase(configuration) }
+        let database = try naming("No backup was created") { try ServerDatabase(configuration) }
         guard let file else { return try advise(database, isJSON) }
         let progress = Progress.ofBackup(configuration, to: file, isJSON)
         defer { progress?.end() }
-        let bytes = try naming("No backup was made") { try database.backup(to: file) }
+        let bytes = try naming("No backup was created") { try database.backup(to: file) }
         progress?.end()
         guard !isJSON else {
             return try tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
@@ -127,7 +127,7 @@ extension Command {
         defer { progress?.end() }
         if ServerDatabase.mayLackItsLog(backup) {
             complain(
-                "Note: '\(backup)' was not made by 'tideline backup'. If it was copied while a server ran, "
+                "Note: '\(backup)' was not created by 'tideline backup'. If it was copied while a server ran, "
                     + "or after it was killed, the changes of the log '\(backup)-wal' are missing."
             )
         }

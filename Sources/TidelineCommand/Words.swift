@@ -41,7 +41,7 @@ struct Words {
             } else {
                 let allowed = ([name].compactMap(\.self) + known + knownFlags)
                     .joined(separator: ", ")
-                throw UsageError("'\(word)' is unknown; \(command) takes \(allowed).")
+                throw UsageError("'\(word)' is unknown; allowed for \(command) are \(allowed).")
             }
         }
         if let name, needsName, names.isEmpty, !wantsHelp {

@@ -31,7 +31,7 @@ package struct BoundedFetch: Sendable {
     package static func mistake(in text: String) -> String? {
         guard let url = URL(string: text), let host = url.host, !host.isEmpty,
             url.scheme == "https" || url.scheme == "http" && isLoopback(host)
-        else { return "an https URL, or an http URL of this machine," }
+        else { return "an https URL, or an http URL of this machine" }
         guard url.user == nil, url.password == nil, url.fragment == nil else {
             return "a URL without user, password and fragment"
         }
@@ -82,12 +82,16 @@ package struct BoundedFetch: Sendable {
             case 301, 302, 303, 307, 308:
                 guard let next = answer.redirect.flatMap({ URL(string: $0) }),
                     Self.origin(next) == Self.origin(first)
-                else { throw FetchError("it redirects to another server, which is not followed") }
+                else {
+                    throw FetchError(
+                        "the response redirects to another server, which is not allowed"
+                    )
+                }
                 url = next
             default: throw FetchError("the server responded with status \(answer.status)")
             }
         }
-        throw FetchError("it redirects more than \(redirectsMax) times")
+        throw FetchError("there are more than \(redirectsMax) redirects")
     }
 
     /// A buffer that libcurl appends to.

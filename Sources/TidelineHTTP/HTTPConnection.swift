@@ -4,7 +4,7 @@
 //
 //     (handshaking ->) reading -> handling -> answering -> reading … -> lingering -> closed
 //
-// where a request that is refused goes straight from reading to answering, and one for a stream
+// where a rejected request goes straight from reading to answering, and one for a stream
 // from handling to streaming and from there to answering, when the server ends it.
 
 import TidelineServerCore

@@ -20,12 +20,16 @@ enum HTTPProblem {
                 "The body is larger than \(limits.bodyBytesMax) bytes."
             )
         case .noMemory:
-            answer(503, "Service Unavailable", "Too many large requests arrive at once. Try again.")
+            answer(
+                503,
+                "Service Unavailable",
+                "Too many large requests are arriving at once. Retry shortly."
+            )
         case .targetTooLong:
             answer(
                 414,
                 "URI Too Long",
-                "The request head is larger than \(limits.headerBytesMax) bytes by its target."
+                "The request target makes the request head larger than \(limits.headerBytesMax) bytes."
             )
         case .headTooLarge:
             answer(
@@ -41,13 +45,13 @@ enum HTTPProblem {
             )
         case .otherVersion:
             // 505 would fit, too, but a caller must not be able to make the server count a failure.
-            answer(400, "Bad Request", "The server speaks HTTP/1.1 and HTTP/1.0.")
+            answer(400, "Bad Request", "The server supports only HTTP/1.1 and HTTP/1.0.")
         }
     }
 
     /// The answer if the handler timed out.
     static func timedOut(_ parser: RequestParser) -> ServerResponse {
-        gaveUp("The server took too long to answer.", parser.request.method)
+        gaveUp("The server took too long to respond.", parser.request.method)
     }
 
     /// The answer if the server stops before the handler has ended.
@@ -63,12 +67,12 @@ enum HTTPProblem {
     /// A write may have been committed, or may still be.
     private static func gaveUp(_ reason: String, _ method: String) -> ServerResponse {
         if ["GET", "HEAD", "OPTIONS"].contains(method) {
-            return answer(503, "Service Unavailable", reason + " Try again.")
+            return answer(503, "Service Unavailable", reason + " Retry shortly.")
         }
         return answer(
             503,
             "Service Unavailable",
-            reason + " What was asked for may have been done: look before you try again.",
+            reason + " The request may have been executed. Check the result before you retry.",
             code: .outcomeUnknown
         )
     }
@@ -80,13 +84,13 @@ enum HTTPProblem {
             answer(
                 503,
                 "Service Unavailable",
-                "Too many connections are open (limits.connections). Try again later."
+                "Too many connections are open (limits.connections). Retry later."
             )
         case .callerConnections:
             answer(
                 429,
                 "Too Many Requests",
-                "You have as many connections as limits.callerConnections allows; close some."
+                "You have as many connections as limits.callerConnections allows. Close some."
             )
         }
     }
@@ -94,31 +98,31 @@ enum HTTPProblem {
     static let tooManyOwnListeners = answer(
         429,
         "Too Many Requests",
-        "You listen for changes on as many streams as limits.callerListeners allows; close some."
+        "You have as many event streams as limits.callerListeners allows. Close some."
     )
 
     static let tooManyListeners = answer(
         503,
         "Service Unavailable",
-        "Too many callers listen for changes (limits.listeners). Try again later."
+        "Too many event streams are open (limits.listeners). Retry later."
     )
 
     static let notTLS = answer(
         400,
         "Bad Request",
-        "This port speaks TLS, and the request came without. Use https instead of http."
+        "This port requires TLS, but the request was plain HTTP. Use https instead of http."
     )
 
     static let noMemory = answer(
         503,
         "Service Unavailable",
-        "Too many large answers wait for their callers. Try again."
+        "Too many large responses wait for their callers. Retry shortly."
     )
 
     static let invalidAnswer = answer(
         500,
         "Internal Server Error",
-        "The server made an answer without a valid status."
+        "The server created a response without a valid status."
     )
 
     private static func answer(

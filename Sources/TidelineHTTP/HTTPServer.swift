@@ -135,7 +135,7 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// Ends the server: refuses new connections, waits for current requests, and closes all connections.
+    /// Ends the server: stops accepting connections, waits for current requests, and closes all connections.
     ///
     /// Returns when everything is done, at the latest after `drainTimeMax`: requests that are not answered by then get
     /// 503 if it can be sent immediately. The method may be called more than once; each call waits for the end.

@@ -60,7 +60,7 @@ extension HTTPServerError {
     static func invalid(port: Int) -> HTTPServerError {
         HTTPServerError(
             .addressInvalid,
-            "\(port) is not a port. Give a number from 1 to 65535, or 0 to have one picked."
+            "\(port) is not a port. Give a number from 1 to 65535, or 0 for a free port."
         )
     }
 
@@ -73,21 +73,21 @@ extension HTTPServerError {
 
     static let startedTwice = HTTPServerError(
         .alreadyStarted,
-        "This server was started before, and a server is started once. Make another one."
+        "This server was started before, and a server can be started only once. Create another one."
     )
 
     /// The error for a server that is running and must be stopped first.
     package static let running = HTTPServerError(
         .alreadyStarted,
-        "This server is running or being started. Stop it before it is started again."
+        "This server is running or starting. Stop it before you start it again."
     )
 
     static func handedOver(_ fault: String) -> HTTPServerError {
         HTTPServerError(
             .addressInvalid,
             """
-            The sockets that were handed over cannot be used: \(fault). In a socket unit of systemd \
-            ListenStream has an address and a port.
+            The sockets passed by systemd cannot be used: \(fault). In the socket unit, set \
+            ListenStream to an address and a port.
             """
         )
     }

@@ -240,7 +240,7 @@ final class HTTPWorker: @unchecked Sendable {
         return date.text
     }
 
-    // MARK: - The turns of the loop
+    // MARK: - Loop iterations
 
     /// The interval between two sweeps: half of what `HTTPLimits` promises, because a deadline may fall between
     /// two sweeps.

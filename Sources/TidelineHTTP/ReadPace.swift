@@ -1,6 +1,6 @@
 // ReadPace: measures how fast a caller reads an answer that waits for it. Pure.
 //
-//     stalls -> look* -> taken whole, or cut
+//     stalled -> measured* -> sent or disconnected
 //
 // The pace is measured for as long as the answer waits, so that the pace of each caller is known when memory for
 // answers becomes short.

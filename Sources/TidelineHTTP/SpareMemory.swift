@@ -2,7 +2,7 @@
 //
 // Answers that wait for slow callers are scattered among free blocks in malloc's pools, which grow
 // around them: two hundred callers that did not read cost two and a half times what was counted for
-// their answers. Mapping each large block by itself would help, too, but then pages of 3.6 MB,
+// their answers. Mapping each large block separately would also help, but then pages of 3.6 MB,
 // whose memory is used again and again, cost more than twice the time.
 
 import CEpoll

@@ -50,8 +50,8 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
 
     private static let unreadable = PostgresError(
         state: "",
-        "The address of the database cannot be read. Write it as "
-            + "postgres://USER:PASSWORD@HOST:PORT/DATABASE, '@' and '/' of the password as %40 and %2F."
+        "The address of the database is not valid. Write it as "
+            + "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with '@' and '/' in the password as %40 and %2F."
     )
 
     /// Returns whether libpq might treat a part of the password as host, port or database.

@@ -217,7 +217,7 @@ package final class PostgresConnection {
         )
     }
 
-    // MARK: - Kept statements
+    // MARK: - Prepared statements
 
     /// Prepares statements that request it, unless the connection goes through a pooler.
     ///

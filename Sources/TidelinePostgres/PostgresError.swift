@@ -62,7 +62,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         let message = Self.field(result, Self.messageField)
         self.state = state
         self.message =
-            Self.quoting.contains(state.prefix(2)) ? "PostgreSQL refused a value" : message
+            Self.quoting.contains(state.prefix(2)) ? "PostgreSQL rejected a value" : message
         guard state.hasPrefix("23") else { return }
         constraint = Self.constraint(result, state)
         schema = Self.field(result, Self.schemaField)

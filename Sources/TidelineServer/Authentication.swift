@@ -117,7 +117,7 @@ extension ServerConfiguration.Authentication {
         }
         if !isUserClaim(user) {
             faults.append(
-                "authentication.user: the name of a claim is expected that names a user, not '\(user)'"
+                "authentication.user: expected the name of the claim that identifies the user, not '\(user)'"
             )
         }
         guard faults.isEmpty else { throw ConfigurationError(faults) }
@@ -125,7 +125,7 @@ extension ServerConfiguration.Authentication {
         guard !sources.isEmpty else {
             if keyAddress != nil { return nil }
             throw ConfigurationError([
-                "authentication: a key is needed: one of secretFile, keyFile, jwksFile, jwksURL is "
+                "authentication: the key is missing: one of secretFile, keyFile, jwksFile, jwksURL is "
                     + "expected, or an issuer with an https address"
             ])
         }
@@ -223,7 +223,7 @@ extension TokenClaims {
     }
 }
 
-// MARK: - Tokens for trying things out
+// MARK: - Test tokens
 
 extension ServerConfiguration {
     /// The maximum lifetime of a token of ``makeToken(subject:lifetime:)``: ten years.
@@ -242,19 +242,21 @@ extension ServerConfiguration {
         lifetime: Duration = .seconds(86_400)
     ) throws(ConfigurationError) -> String {
         guard let authentication else {
-            throw ConfigurationError(["authentication: it is not configured; no token is needed"])
+            throw ConfigurationError([
+                "authentication: it is not configured, so the server requires no token"
+            ])
         }
         let verifier = try authentication.makeVerifier()
         guard let verifier, let secretFile = authentication.secretFile else {
             throw ConfigurationError([
-                "authentication.secretFile: it is missing, and public keys cannot sign; make the "
-                    + "token where the private key is"
+                "authentication.secretFile: it is missing, and public keys cannot sign. Create the "
+                    + "token with the program that has the private key"
             ])
         }
         let seconds = lifetime.components.seconds
         guard (1...Self.tokenSecondsMax).contains(seconds) else {
             throw ConfigurationError([
-                "lifetime: it must be between a second and \(Self.tokenSecondsMax) seconds"
+                "lifetime: it must be between 1 and \(Self.tokenSecondsMax) seconds"
             ])
         }
         guard Authenticator.isUsable(subject) else {

@@ -67,18 +67,18 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
     /// The files that were created, and what to do with them.
     public var description: String {
         """
-        \(isAuthorityKept ? "Signed by the authority that was there" : "A new authority"): \(authorityFile)
+        \(isAuthorityKept ? "Signed by the existing authority" : "Created an authority"): \(authorityFile)
         The certificate: \(tls.certificateFile)
         Its key:         \(tls.keyFile)
 
         In the configuration of the server:
           "tls": { "certificateFile": "\(tls.certificateFile)", "keyFile": "\(tls.keyFile)" }
 
-        Give \(authorityFile) to each device once, and keep authority.key to yourself:
+        Install \(authorityFile) on each device once, and keep authority.key secret:
           iPhone, iPad  send it (AirDrop, mail), open it, install the profile in Settings, then turn it
                         on: General > About > Certificate Trust Settings
           Mac           security add-trusted-cert -k ~/Library/Keychains/login.keychain-db \(authorityFile)
-          Android       Settings > Security > Install a certificate > CA certificate; an app has to
+          Android       Settings > Security > Install a certificate > CA certificate; an app must
                         allow user certificates in its network security configuration
           Linux         copy it to /usr/local/share/ca-certificates/tideline.crt, then
                         update-ca-certificates

@@ -53,8 +53,8 @@ public struct ServerDatabase: Sendable {
         guard case .file(let path) = place else {
             throw DatabaseError(
                 .unavailable,
-                "A database in PostgreSQL is not a file. 'tideline backup' without a file name says what "
-                    + "to use, and whether it is there."
+                "A database in PostgreSQL is not a file. 'tideline backup' without a file name shows which tool "
+                    + "to use and whether backups are configured."
             )
         }
         let bytes = try DatabaseBackup(of: path, to: file).make()
@@ -83,7 +83,7 @@ public struct ServerDatabase: Sendable {
         guard case .file(let path) = place else {
             throw DatabaseError(
                 .unavailable,
-                "A database in PostgreSQL is not a file. Restore it with PostgreSQL's own means, then run "
+                "A database in PostgreSQL is not a file. Restore it with PostgreSQL's own tools, then run "
                     + "'tideline restored'."
             )
         }
@@ -281,7 +281,7 @@ public struct ServerDatabase: Sendable {
 
     private static let inMemory = DatabaseError(
         .missing,
-        "The database is in the memory of a server, and no file. Name one: sqlite:PATH"
+        "An in-memory database has no file. Give the database of a file: sqlite:PATH"
     )
 
     static func naming<Result>(_ body: () throws -> Result) throws -> Result {

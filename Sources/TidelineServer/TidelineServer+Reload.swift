@@ -28,7 +28,7 @@ extension TidelineServer {
         do {
             asked = try read() ?? configuration
         } catch {
-            return keep("the configuration stays as it was", error)
+            return keep("the configuration cannot be reloaded and stays unchanged", error)
         }
         var inForce = parts.configuration
         inForce.log.level = asked.log.level
@@ -46,7 +46,7 @@ extension TidelineServer {
             state = .running(parts)
         }
         tellOthers(asked, inForce)
-        log.write(.info, "read anew")
+        log.write(.info, "configuration reloaded")
     }
 
     private func reloadCertificate(
@@ -60,7 +60,7 @@ extension TidelineServer {
             inForce.tls = files
             tell(tls)
         } catch {
-            keep("the certificate stays as it was", error)
+            keep("the certificate cannot be reloaded and stays unchanged", error)
         }
     }
 
@@ -78,16 +78,16 @@ extension TidelineServer {
                 if authentication.keyAddress != nil { Task { await authenticator.renew() } }
                 settings.operators.become(authentication.operators)
                 inForce.authentication = authentication
-                log.write(.info, "the keys of tokens were read")
+                log.write(.info, "token keys reloaded")
             } catch {
-                keep("the keys of tokens stay as they were", error)
+                keep("the token keys cannot be reloaded and stay unchanged", error)
             }
         }
         do {
             settings.scrapeKey.become(try asked.metrics.readKey())
             inForce.metrics = asked.metrics
         } catch {
-            keep("the key of the metrics stays as it was", error)
+            keep("the metrics key cannot be reloaded and stays unchanged", error)
         }
     }
 
@@ -104,7 +104,7 @@ extension TidelineServer {
         guard !others.isEmpty else { return }
         log.write(
             .warning,
-            "keys that count from the next start on",
+            "keys that take effect after a restart",
             ["keys": others.joined(separator: ", ")]
         )
     }
@@ -119,10 +119,10 @@ extension TidelineServer {
         let left = end - ServerEnvironment.live.now() / 1_000_000
         let until = Timestamp(microseconds: end * 1_000_000).text
         if left <= 0 {
-            log.write(.warning, "the certificate has ended", ["until": until])
+            log.write(.warning, "the certificate expired", ["until": until])
         } else {
             let isSoon = left < Self.warningSeconds
-            log.write(isSoon ? .warning : .info, "the certificate holds", ["until": until])
+            log.write(isSoon ? .warning : .info, "the certificate is valid", ["until": until])
         }
     }
 

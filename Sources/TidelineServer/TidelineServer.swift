@@ -233,15 +233,15 @@ public final class TidelineServer: Sendable {
     ///
     /// Earlier versions resolved a relative path in a configuration file against the working directory.
     private func announceNew(_ place: String) {
-        log.write(.info, "a new database was made", ["database": place])
+        log.write(.info, "a new database was created", ["database": place])
         let name = URL(filePath: place).lastPathComponent
         let other = ServerConfiguration.absolute(name)
         guard other != place, FileManager.default.fileExists(atPath: other) else { return }
         log.write(
             .warning,
             """
-            the working directory has a database of the same name, which is not used: a path in a \
-            configuration file is relative to that file
+            the working directory has a database of the same name, which is not used, because a path in \
+            a configuration file is relative to that file
             """,
             ["used": place, "other": other]
         )

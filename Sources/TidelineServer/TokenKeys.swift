@@ -89,7 +89,7 @@ package final class TokenKeys: Sendable {
         return Authenticator(renew: renew) { (token, now) throws(TokenRefusal) in
             guard let verifier = self.state.withLock({ $0.verifier }) else {
                 throw TokenRefusal(
-                    "The keys of tokens cannot be fetched now; try again shortly.",
+                    "The token keys cannot be fetched now. Retry shortly.",
                     cause: .noKeys
                 )
             }
@@ -125,11 +125,11 @@ package final class TokenKeys: Sendable {
                 state.fetched = fetched
             }
             isTaken = verifier != nil
-            log.write(.info, "the keys of tokens were renewed")
+            log.write(.info, "the token keys were renewed")
         } catch {
             log.write(
                 .warning,
-                "the keys of tokens cannot be renewed; those that are there stay valid",
+                "the token keys cannot be renewed; the current keys stay valid",
                 [
                     "from": authentication.keyAddress?.text ?? authentication.jwksFile ?? "",
                     "cause": "\(error)",
@@ -158,7 +158,7 @@ package final class TokenKeys: Sendable {
                 throw FetchError("the issuer's openid-configuration is not a JSON object")
             }
             guard let named = found["issuer"] as? String, named.utf8.elementsEqual(issuer.utf8)
-            else { throw FetchError("the openid-configuration is of another issuer") }
+            else { throw FetchError("the openid-configuration belongs to another issuer") }
             return try await keys(of: found)
         }
     }

@@ -63,8 +63,8 @@ package final class PostgresTableStore: TableStore {
             !["read-write", "primary"].contains(attributes)
         else { return nil }
         return """
-            with target_session_attrs=\(attributes) the server may come to a standby, where it cannot write. \
-            Leave it out, or write 'read-write' or 'primary'
+            with target_session_attrs=\(attributes) the server may connect to a standby, which rejects writes. \
+            Leave it out, or use 'read-write' or 'primary'
             """
     }
 
@@ -100,8 +100,8 @@ package final class PostgresTableStore: TableStore {
             guard version >= Self.versionMin else {
                 throw DatabaseError(
                     .unavailable,
-                    "\(address): PostgreSQL \(Self.versionMin / 10_000) or newer is needed, "
-                        + "and this is \(version / 10_000)."
+                    "\(address): PostgreSQL \(Self.versionMin / 10_000) or newer is required, "
+                        + "but this is version \(version / 10_000)."
                 )
             }
             let encoding = try connection.run("SELECT current_setting('server_encoding')").text(
@@ -111,8 +111,8 @@ package final class PostgresTableStore: TableStore {
             guard encoding == "UTF8" else {
                 throw DatabaseError(
                     .unavailable,
-                    "\(address): the database is in \(encoding), which has not all characters. Make one with "
-                        + "ENCODING 'UTF8'."
+                    "\(address): the encoding of the database is \(encoding), which lacks characters. Create a "
+                        + "database with ENCODING 'UTF8'."
                 )
             }
         } catch let error as PostgresError {
@@ -178,8 +178,8 @@ package final class PostgresTableStore: TableStore {
         guard error.state == "25006" || words.contains(where: error.description.contains) else {
             return ""
         }
-        return ". No host of the address takes writes: they are standbys, or "
-            + "default_transaction_read_only is on. Name the host of the primary, too."
+        return ". No host of the address accepts writes: they are standbys, or "
+            + "default_transaction_read_only is on. Add the host of the primary."
     }
 
     /// The minimum supported version.

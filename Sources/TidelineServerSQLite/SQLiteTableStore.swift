@@ -112,7 +112,7 @@ package final class SQLiteTableStore: TableStore {
                 let now = QueryStart()
                 guard now.nanoseconds < end else { throw error }
                 if !isTold {
-                    options.log.write(.info, "waits for the server that has the database")
+                    options.log.write(.info, "waiting for another server to release the database")
                 }
                 isTold = true
                 let next = DispatchTime(uptimeNanoseconds: now.adding(lockPause))
@@ -303,7 +303,7 @@ package final class SQLiteTableStore: TableStore {
             return [
                 StoreWarning(
                     "fileWatchOff",
-                    "The database is in memory: no file is watched, and nothing outlives the server."
+                    "The database is in memory, so no file is watched and the data is lost when the server stops."
                 )
             ]
         }
@@ -331,7 +331,7 @@ package final class SQLiteTableStore: TableStore {
                 try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             }
         } catch {
-            log.write(.warning, "checkpoint at the end failed", ["cause": "\(error)"])
+            log.write(.warning, "the final checkpoint failed", ["cause": "\(error)"])
         }
         await writer.stop()
         file?.end()

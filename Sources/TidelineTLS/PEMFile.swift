@@ -69,7 +69,7 @@ struct PEMFile {
                 throw TLSError(
                     .keyUnusable,
                     text.contains("ENCRYPTED")
-                        ? "'\(path)': the key has a passphrase; use a key without one."
+                        ? "'\(path)': the key has a passphrase. Use a key without one."
                         : "'\(path)': the file contains no private key in PEM."
                 )
             }

@@ -40,7 +40,7 @@ final class PublicKey: @unchecked Sendable {
             kind = .rsa
             guard source.bits >= limits.rsaBitsMin, source.bits <= limits.rsaBitsMax else {
                 throw .unusableKey(
-                    "\(name) is an RSA key of \(source.bits) bits; allowed are "
+                    "\(name) is an RSA key of \(source.bits) bits. Allowed are "
                         + "\(limits.rsaBitsMin) to \(limits.rsaBitsMax)."
                 )
             }
@@ -51,7 +51,7 @@ final class PublicKey: @unchecked Sendable {
         } else {
             throw .unusableKey(
                 "\(name) is neither an RSA key nor one on the curve P-256. Keys on P-384 and Ed25519 are "
-                    + "taken when the allowed algorithms name ES384 or EdDSA."
+                    + "accepted if the allowed algorithms include ES384 or EdDSA."
             )
         }
         guard let handle = source.publicCopy(), Self.isSound(handle) else {

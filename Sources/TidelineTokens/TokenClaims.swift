@@ -85,7 +85,7 @@ extension TokenClaims {
         _ token: JSONReader.Token,
         _ reader: inout JSONReader
     ) throws -> [String] {
-        let fault = TokenError.wrongClaim("aud", "a text or an array of texts")
+        let fault = TokenError.wrongClaim("aud", "a string or an array of strings")
         guard case .array = token else {
             guard case .string(let span) = token else { throw fault }
             return [reader.text(span)]
@@ -151,7 +151,7 @@ extension TokenClaims {
     func json() throws(TokenError) -> [UInt8] {
         guard !subject.isEmpty else { throw .missingSubject }
         if let name = other.names.first(where: Self.registered.contains) {
-            throw .wrongSetting("The claim \(name) is given as an additional claim.")
+            throw .wrongSetting("The claim \(name) cannot be an additional claim.")
         }
         var members: [(String, Value)] = [("sub", .string(subject))]
         if let issuer { members.append(("iss", .string(issuer))) }

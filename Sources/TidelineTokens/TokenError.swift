@@ -49,7 +49,7 @@ package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
 
 extension TokenError {
     static func malformed(_ part: String, _ fault: JSONError) -> TokenError {
-        TokenError(.malformed, "The \(part) is not acceptable JSON: \(fault).")
+        TokenError(.malformed, "The \(part) is not valid JSON: \(fault).")
     }
 
     static func notBase64(_ part: String) -> TokenError {
@@ -58,7 +58,7 @@ extension TokenError {
 
     static let notThreeParts = TokenError(
         .malformed,
-        "A token has three parts with a '.' between them."
+        "A token must have three parts with a '.' between them."
     )
 
     static func tooLarge(_ limit: Int) -> TokenError {
@@ -70,18 +70,18 @@ extension TokenError {
     static func algorithmNotAllowed(_ allowed: Set<TokenAlgorithm>) -> TokenError {
         TokenError(
             .algorithmNotAllowed,
-            "The algorithm of the token is not allowed; allowed: \(TokenAlgorithm.list(allowed))."
+            "The algorithm of the token is not allowed. Allowed: \(TokenAlgorithm.list(allowed))."
         )
     }
 
     static let unknownExtension = TokenError(
         .unknownExtension,
-        "The token needs an extension (crit) that is not known here."
+        "The token requires an extension (crit) that the server does not support."
     )
 
     static let unknownKey = TokenError(
         .unknownKey,
-        "No key fits the algorithm and the key id of the token."
+        "No key matches the algorithm and the key id of the token."
     )
 
     static let wrongSignature = TokenError(.wrongSignature, "The signature of the token is wrong.")
@@ -104,7 +104,7 @@ extension TokenError {
     static func missingUser(_ claim: String) -> TokenError {
         TokenError(
             .missingSubject,
-            "The token names no user: \(claim) is missing, empty or not a text."
+            "The token has no user: \(claim) is missing, empty or not a string."
         )
     }
 

@@ -48,13 +48,13 @@ struct HMACSecret: Sendable {
     init(_ bytes: [UInt8], _ name: String, _ limits: TokenLimits) throws(TokenError) {
         guard PEMBlock.all(in: bytes).isEmpty else {
             throw .unusableKey(
-                "\(name) is a PEM text, not a secret. A public key or a certificate is a key file."
+                "\(name) is a PEM file, not a secret. Use a public key or a certificate as the key file."
             )
         }
         guard bytes.count >= limits.secretBytesMin else {
             throw .unusableKey(
-                "\(name) has \(bytes.count) bytes; at least \(limits.secretBytesMin) are needed. "
-                    + "Make one with: openssl rand -hex 32"
+                "\(name) has \(bytes.count) bytes; at least \(limits.secretBytesMin) are required. "
+                    + "Create one with: openssl rand -hex 32"
             )
         }
         guard bytes.count <= limits.keyFileBytesMax else {

@@ -77,7 +77,7 @@ extension TokenKeySource {
             case "CERTIFICATE": handle = .certificate(pem: block.text)
             case let label where label.hasSuffix("PRIVATE KEY"):
                 throw .unusableKey(
-                    "The key file holds a private key. Only the public one is needed: "
+                    "The key file contains a private key. Use only the public key: "
                         + "openssl pkey -in FILE -pubout"
                 )
             default:

@@ -66,14 +66,14 @@ package struct TokenSigner {
             )
         }
         guard let handle = KeyHandle.privateKey(pem: blocks[0].text) else {
-            throw .unusableKey("\(name) cannot be read. It must be without password.")
+            throw .unusableKey("\(name) cannot be read. It must not have a password.")
         }
         // The same rules as for the public key.
         let allowed: Set<TokenAlgorithm> = wanted.map { [$0] } ?? TokenAlgorithm.usual
         let kind = try PublicKey(handle, name, for: allowed, limits).kind
         let fitting = kind.algorithms.intersection(allowed)
         guard let algorithm = TokenAlgorithm.allCases.first(where: fitting.contains) else {
-            throw .unusableKey("\(name) is not for \(TokenAlgorithm.list(allowed)).")
+            throw .unusableKey("\(name) cannot be used for \(TokenAlgorithm.list(allowed)).")
         }
         self.algorithm = algorithm
         material = .privateKey(handle)
@@ -92,7 +92,7 @@ package struct TokenSigner {
         header.row(headerMembers)
         let signed = Base64URL.encode(header.bytes) + "." + Base64URL.encode(try claims.json())
         guard let signature = signature(of: Array(signed.utf8)) else {
-            throw .unusableKey("The key made no signature.")
+            throw .unusableKey("The key did not create a signature.")
         }
         let token = signed + "." + Base64URL.encode(signature)
         guard token.utf8.count <= limits.tokenBytesMax else {

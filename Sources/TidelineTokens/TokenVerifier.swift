@@ -51,7 +51,7 @@ package struct TokenVerifier: Sendable {
     ) throws(TokenError) {
         guard leeway >= .zero, leeway <= limits.leewayMax else {
             let most = limits.leewayMax.components.seconds
-            throw .wrongSetting("The leeway is 0 to \(most) seconds.")
+            throw .wrongSetting("The leeway must be 0 to \(most) seconds.")
         }
         var found: [TokenKey] = []
         let allowed = algorithms ?? TokenAlgorithm.usual
@@ -66,7 +66,7 @@ package struct TokenVerifier: Sendable {
             throw .unusableKey(
                 fitting.isEmpty
                     ? "There is no key for \(TokenAlgorithm.list(allowed))."
-                    : "No allowed algorithm fits a key; the keys are for "
+                    : "No allowed algorithm matches a key. The keys are for "
                         + "\(TokenAlgorithm.list(fitting))."
             )
         }

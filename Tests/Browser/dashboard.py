@@ -291,7 +291,7 @@ def filters_and_files(page, server, pictures):
         });
     """
     words = ["Row 2: an object", "Row 1: an object", "Row 1: an object", "no column Text", "same id", "3 fields", "1 fields",
-             "named twice", "same id", "without a name"]
+             "listed twice", "same id", "without a name"]
     told = page.run(script)
     check("files with faults are rejected with the line", all(word in text for word, text in zip(words, told)), str(told))
     page.run("""

@@ -317,7 +317,7 @@ def live(package, folder, system):
     print("removed and installed again: rows and configuration are as they were")
 
     told = system.apt("purge", "tideline")
-    expect("the data in /var/lib/tideline was kept" in told, True, "words about the data")
+    expect("the data in /var/lib/tideline was not removed" in told, True, "words about the data")
     expect(system.state("var/lib/tideline/tideline.db"), "there", "data that nobody gave up")
     expect(system.state("etc/tideline"), "gone", "the configuration")
     system.install(package)

@@ -75,7 +75,7 @@ def check_tarball(file, folder):
     expect("fault" in told, False, f"faults that the doctor found: {told}")
     print("the tarball runs on a bare Debian 12 with the libraries that its README names")
 
-    script = readme[readme.index("As a service") :]
+    script = readme[readme.index("To set it up as a service") :]
     lines = re.findall(r"^    (?!systemctl)(.*)$", script, re.M)
     system.run("sh", "-euc", f"cd {inside}\n" + "\n".join(lines))
     for name in "tideline.service", "tideline-backup.timer":

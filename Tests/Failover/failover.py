@@ -180,7 +180,7 @@ def run(options):
             text = server.text()
             check(
                 f"server {number} noticed each timeline, and that nothing was lost",
-                text.count("another timeline, and nothing is lost") == options.kills + 1 and "lost commits" not in text,
+                text.count("new timeline; no commits were lost") == options.kills + 1 and "lost commits" not in text,
             )
             check(f"server {number} ends as it should", server.end() == 0)
             if options.logs or FAILURES:

@@ -168,7 +168,7 @@ struct StatementCacheTests {
             #expect(try await writes.row("b\(round)") != nil)
         }
         for other in others { #expect(other.settle()) }
-        #expect(log.lines.filter { $0.contains("statements are not kept") }.count == 1)
+        #expect(log.lines.filter { $0.contains("statements are disabled") }.count == 1)
         #expect(log.lines.count == 1, "\(log.lines)")
         await writes.store.stop()
     }

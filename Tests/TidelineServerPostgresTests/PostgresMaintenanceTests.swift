@@ -72,7 +72,7 @@ struct PostgresMaintenanceTests {
         let care = try Self.database([Self.task], url)
         let plan = try care.migrationPlan()
         #expect(plan.changesValues)
-        #expect(plan.description.contains("'task' is there already"))
+        #expect(plan.description.contains("'task' already exists"))
         #expect(plan.description.contains("1 of them cannot be converted"))
         #expect(plan.statements.contains { $0.contains("ALTER COLUMN \"id\" TYPE text") })
         #expect(plan.statements.contains { $0.contains("CREATE CONSTRAINT TRIGGER") })

@@ -148,7 +148,7 @@ struct ReplicaTests {
             _ = try await list(writes.store)
             return scene.answered > answered
         }
-        #expect(scene.log.has("the replica is read again"))
+        #expect(scene.log.has("reads use the replica again"))
         await writes.store.stop()
         await other.store.stop()
     }
@@ -276,7 +276,7 @@ struct ReplicaTests {
         let renewed = try PostgresCare(url: scene.url).renewEpoch()
         #expect(renewed != before)
         #expect(try await list(writes.store).clock.epoch == renewed)
-        #expect(scene.log.has("it has another epoch"))
+        #expect(scene.log.has("its epoch differs"))
         try await onThread { try scene.standby.resumeReplay() }
         await writes.store.stop()
     }
@@ -353,6 +353,6 @@ struct ReplicaTests {
         let error = await #expect(throws: (any Error).self) {
             _ = try await TidelineServer(configuration: configuration).start()
         }
-        #expect(String(describing: error).contains("replica: only a database in PostgreSQL"))
+        #expect(String(describing: error).contains("replica: only a PostgreSQL database"))
     }
 }

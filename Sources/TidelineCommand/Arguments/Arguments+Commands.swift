@@ -400,7 +400,7 @@ extension Arguments {
         }
         return isFolder.boolValue
             ? "'\(path)' is a folder; a file is expected."
-            : "this user may not read the file '\(path)'."
+            : "this user is not permitted to read the file '\(path)'."
     }
 }
 

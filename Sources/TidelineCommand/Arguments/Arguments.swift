@@ -125,9 +125,9 @@ enum Arguments: Sendable {
           --config, --database, --listen, --dynamic-schema  As for serve.
 
         certificate        Creates a certificate for testing TLS, and an authority that signs it. Each
-                           device has to trust the authority once.
+                           device must trust the authority once.
           --host           The names and addresses by which devices reach the server.
-          --directory      The folder for the files; default certificates. An existing authority is kept.
+          --directory      The folder for the files; default certificates. An existing authority is reused.
 
         token              Prints a token for the user NAME, for tests. The server of the configuration
                            accepts it; it is signed with authentication.secretFile.
@@ -199,7 +199,7 @@ enum Arguments: Sendable {
         owners             Counts the data that export prints for the user OLD.
           --rename         The user, and the new name.
           --dry-run        Only counts; the default.
-          --apply          Gives the data to the user NEW. With a file, stop the server first. Devices
+          --apply          Assigns the data to the user NEW. With a file, stop the server first. Devices
                            pull the tables from the start; their pending changes are still accepted.
 
         doctor             Sends the requests of a device to a server, and reports problems with sync.
@@ -231,7 +231,8 @@ enum Arguments: Sendable {
         the metrics and the log levels.
 
         Exit codes: 0 success; 1 the command failed, doctor found a problem, schema --check found a
-        difference, a request of bench failed, or the output could not be written; 2 a mistake in the arguments or the configuration.
+        difference, a request of bench failed, or the output could not be written; 2 a mistake in the
+        arguments or the configuration.
         """
 
     init(_ words: [String]) throws {

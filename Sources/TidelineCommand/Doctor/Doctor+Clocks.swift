@@ -31,8 +31,8 @@ extension Doctor {
             findings.add(
                 "clock of \(table)",
                 .warning,
-                "The table clock is \(seconds) s ahead of the server's wall clock, which was ahead at "
-                    + "some time: all changes since then have times in the future. Run "
+                "The table clock is \(seconds) s ahead of the server's wall clock, which must have been wrong "
+                    + "at some time. All changes since then have times in the future. Run "
                     + "'tideline reset-clocks' on the server."
             )
         }

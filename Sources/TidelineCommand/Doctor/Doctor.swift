@@ -82,7 +82,7 @@ struct Doctor: Sendable {
                 findings.add(
                     "reach",
                     .fault,
-                    "\(server) does not answer: \(error)" + scheme
+                    "\(server) does not respond: \(error)" + scheme
                 )
                 return false
             }
@@ -95,7 +95,7 @@ struct Doctor: Sendable {
             findings.add(
                 "reach",
                 .fault,
-                "\(server)/health answers with \(what). Is this the address of a Tideline server, and "
+                "\(server)/health responds with \(what). Is this the address of a Tideline server, and "
                     + "does the proxy pass /health on?"
                     + (answer.map { asker.said($0) } ?? "") + scheme
             )
@@ -108,7 +108,7 @@ struct Doctor: Sendable {
             milliseconds > Self.slowMilliseconds
                 ? "\(server) takes \(milliseconds) ms for the smallest response (best of \(Self.tries)): "
                     + "devices wait that long for each request. Check the network and the server's load."
-                : "\(server) answers within \(milliseconds) ms."
+                : "\(server) responds within \(milliseconds) ms."
         )
         if server.scheme == "http", !["127.0.0.1", "localhost", "::1"].contains(server.host ?? "") {
             findings.add(
@@ -268,8 +268,8 @@ struct Doctor: Sendable {
             findings.add(
                 place,
                 .warning,
-                "The server was restored or replaced since the last pull: the next pull starts from the "
-                    + "beginning, and the queue is kept."
+                "The server was restored or replaced since the last pull. The next pull reads everything "
+                    + "again, and the queue stays."
             )
         }
         return path
@@ -282,7 +282,7 @@ struct Doctor: Sendable {
         case 404:
             "The server has no such table. Declare it in the server's configuration."
                 + asker.said(answer)
-        default: "The server answers with \(answer.status): \(asker.reason(answer))"
+        default: "The server responds with \(answer.status): \(asker.reason(answer))"
         }
     }
 }

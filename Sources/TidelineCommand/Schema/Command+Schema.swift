@@ -42,7 +42,7 @@ enum SchemaSource: Sendable {
             }
             guard answer.status == 200 else {
                 let cause = UsageError(
-                    "\(url) answers with \(answer.status)." + asker.said(answer)
+                    "\(url) responds with \(answer.status)." + asker.said(answer)
                 )
                 throw Failure(task: "The server's schema is not known", cause: cause)
             }
@@ -84,7 +84,7 @@ extension Command {
                 let report = Report(["isSame": .flag(texts.isEmpty), "differences": .texts(texts)])
                 try tell(report.json)
             } else if differences.isEmpty {
-                try tell("App and server fit each other.")
+                try tell("The app matches the server.")
             } else {
                 for difference in differences { try tell(difference.description) }
             }

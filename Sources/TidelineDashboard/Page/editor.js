@@ -96,8 +96,8 @@ export async function remove(table, row, done) {
   } catch (error) {
     if (error.status !== 412 || !error.body?.version) throw error;
     const theirs = error.body;
-    const dialog = openDialog('Changed meanwhile',
-      h('h2', {}, 'The row has changed'),
+    const dialog = openDialog('Row changed',
+      h('h2', {}, 'The row changed'),
       comparison(table, row, theirs),
       h('div', { class: 'bar' },
         button('Delete it anyway', async () => {

@@ -79,7 +79,7 @@ function checkNames(names, columns) {
   const unknown = names.filter((name) => !columns.has(name) && !ofServer.includes(name));
   if (unknown.length) throw new Error(`The table has no column ${unknown.map((name) => name ?? 'without a name').join(', ')}.`);
   const twice = names.find((name, place) => names.indexOf(name) < place);
-  if (twice !== undefined) throw new Error(`The column ${twice} is named twice.`);
+  if (twice !== undefined) throw new Error(`The column ${twice} is listed twice.`);
 }
 
 function rowsOfJSON(text, columns) {
@@ -103,7 +103,7 @@ function rowsOfCSV(text, columns) {
   return records.map((record, place) => {
     if (record.length !== head.length) {
       throw new Error(`Record ${place + 2}: it has ${record.length} fields, but the first line has ${head.length}. `
-        + 'Put a text with a comma in quotes.');
+        + 'Put values that contain a comma in quotes.');
     }
     if (record[deleted] === 'true') return null;
     const row = {};

@@ -82,7 +82,7 @@ function signIn(refusal) {
     },
   }, h('h2', {}, 'Sign in'),
   h('p', { id: 'token-note' }, 'A token of a user whose sub is in authentication.operators. It stays in this tab only. ',
-    'To make one: ', h('code', {}, 'tideline token --config FILE --subject NAME')),
+    'To create one: ', h('code', {}, 'tideline token --config FILE --subject NAME')),
   refusal && problem(refusal),
   h('label', { for: 'token' }, 'Token'), input, h('button', { class: 'main' }, 'Sign in')));
   input.focus();

@@ -49,8 +49,8 @@ export class TableView {
       onchange: () => { this.view.deleted = this.deleted.checked; this.keep(this.view); this.reopen(); },
     });
     this.size = h('select', {
-      'aria-label': 'Rows of a page', onchange: () => { this.view.size = Number(this.size.value); this.reopen(); },
-    }, [50, 100, 500].map((size) => h('option', { value: size }, `${size} a page`)));
+      'aria-label': 'Rows per page', onchange: () => { this.view.size = Number(this.size.value); this.reopen(); },
+    }, [50, 100, 500].map((size) => h('option', { value: size }, `${size} per page`)));
     this.size.value = String(view.size);
     this.body = h('tbody', {});
     this.heads = h('tr', {});

@@ -64,7 +64,7 @@ export async function send(method, path, { body, headers, signal } = {}) {
     text = await answer.text();
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new Refusal(0, 'The server does not answer.');
+    throw new Refusal(0, 'The server does not respond.');
   }
   let read;
   try { read = text ? parse(text) : undefined; } catch { read = undefined; }

@@ -92,15 +92,15 @@ export class ActivityView {
         card('Waiting writes', traffic.writeQueue), card('Listeners', traffic.listeners),
         card('Rows sent', traffic.rowsSent.toLocaleString('en')), card('Rows written', traffic.rowsWritten.toLocaleString('en')),
         (overview.sizes ?? []).map(([part, size]) => card(parts[part] ?? part, bytes(size))),
-        card('Answers held', bytes(traffic.answersBytes)),
+        card('Response memory', bytes(traffic.answersBytes)),
         card('Uptime', ago(overview.started, now).replace(' ago', ''))),
-      h('h3', {}, 'Since the start'),
+      h('h3', {}, 'Since the server started'),
       list('Requests by route', ['Route', 'Requests', 'Rejected', 'Mean', '50 %', '95 %', '99 %'], traffic.routes.map((route) => [
         route.route, route.requests.toLocaleString('en'), route.refused.toLocaleString('en'),
         mean(route),
         ...[0.5, 0.95, 0.99].map((share) => time(percentile(route.latencies, bounds, share)))]), 'No requests yet.'),
       h('h3', {}, 'Slow requests'),
-      list('Slow requests', ['When', 'Took', 'Status', 'Request', 'Name'], overview.slow.map((entry) => [
+      list('Slow requests', ['When', 'Duration', 'Status', 'Request', 'Name'], overview.slow.map((entry) => [
         ago(entry.time, now), `${(entry.microseconds / 1000).toFixed(0)} ms`, entry.status,
         h('code', {}, `${entry.method} ${entry.path}${entry.query ? `?${entry.query}` : ''}`), h('code', {}, entry.id)]),
       'None (dashboard.slowTime).'));
@@ -159,7 +159,7 @@ export class SettingsView {
         place ? '' : h('b', {}, table.name), column.name, column.type, column.nullable ? 'yes' : 'no',
         [column.members?.join(', '), column.maxLength && `at most ${column.maxLength}`, column.name === table.owner && 'owner']
           .filter(Boolean).join('; ')])), 'No tables.'),
-      list('Tables', ['Table', 'Conflicts', 'Deleted rows kept', 'Indexes', 'Allowed here'], overview.tables.map((table) => [
+      list('Tables', ['Table', 'Conflicts', 'Tombstones', 'Indexes', 'Allowed here'], overview.tables.map((table) => [
         table.name, table.conflict, table.softDelete ? deletedRows(table) : 'none', table.indexes.join('; '),
         Object.entries(table.may).filter(([, may]) => may).map(([name]) => name).join(', ')]), ''),
       h('h3', {}, 'Current settings'),

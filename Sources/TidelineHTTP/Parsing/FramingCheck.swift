@@ -37,9 +37,9 @@ package struct FramingCheck: Sendable {
     package mutating func finish(isVersion11: Bool) {
         if isVersion11 && !hasHost { refuse("The Host header is missing.") }
         if isChunked && contentLength != nil {
-            refuse("Content-Length and Transfer-Encoding exclude each other.")
+            refuse("Content-Length and Transfer-Encoding cannot be combined.")
         }
-        if isChunked && !isVersion11 { refuse("Transfer-Encoding needs HTTP/1.1.") }
+        if isChunked && !isVersion11 { refuse("Transfer-Encoding requires HTTP/1.1.") }
     }
 
     /// Checks a name or an address, and a port (RFC 9110 section 7.2); empty if the caller sends none.
@@ -92,7 +92,7 @@ package struct FramingCheck: Sendable {
     private mutating func encoding(_ value: UnsafeRawBufferPointer) {
         if isChunked { refuse("There is more than one Transfer-Encoding header.") }
         if !value.equalsIgnoringCase("chunked") {
-            refuse("The only Transfer-Encoding understood is chunked.")
+            refuse("The only supported Transfer-Encoding is chunked.")
         }
         isChunked = true
     }

@@ -49,7 +49,7 @@ extension RequestParser {
     }
 
     private mutating func chunkEnd(_ line: UnsafeRawBufferPointer) {
-        guard line.isEmpty else { return refuse(.malformed("A chunk is longer than it says.")) }
+        guard line.isEmpty else { return refuse(.malformed("A chunk is longer than its size.")) }
         lineBytes = 0
         framing = .chunkSize
     }

@@ -1,4 +1,4 @@
-// RequestParser: reads one HTTP/1.1 request from bytes that come in pieces of any size (RFC 9112).
+// RequestParser: reads one HTTP/1.1 request from bytes that arrive in chunks of any size (RFC 9112).
 //
 // Pure: its input is bytes, and its output a request or a rejection. Input that another parser could read in a second
 // way is rejected, so that no request can be smuggled past a proxy: lines end only in CR LF and are not folded, names
@@ -164,7 +164,7 @@ package struct RequestParser: Sendable {
     private func tooLong(_ part: UnsafeRawBufferPointer) -> RequestFault {
         if phase == .body {
             return framing == .trailer
-                ? .headTooLarge : .malformed("The line of a chunk's size is too long.")
+                ? .headTooLarge : .malformed("The line with the size of a chunk is too long.")
         }
         if hasRequestLine { return .headTooLarge }
         // After the method, the target is the part that does not end.

@@ -25,14 +25,14 @@ package struct HandedSockets: Sendable {
             let text = environment["LISTEN_FDS"]
         else { return nil }
         guard let count = Int(text), (0...Self.most).contains(count) else {
-            throw .handedOver("LISTEN_FDS is '\(text)', and a count up to \(Self.most) is expected")
+            throw .handedOver("LISTEN_FDS is '\(text)', but a count up to \(Self.most) is expected")
         }
         guard count > 0 else { return nil }
         let descriptors = (0..<Int32(count)).map { Self.first + $0 }
         var addresses: [(host: String, port: Int)] = []
         for descriptor in descriptors {
             guard Self.isListening(descriptor), let address = PeerAddress.own(descriptor) else {
-                throw .handedOver("descriptor \(descriptor) is not a listening socket of TCP")
+                throw .handedOver("descriptor \(descriptor) is not a listening TCP socket")
             }
             addresses.append(address)
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)

@@ -107,19 +107,19 @@ extension ServerConfiguration {
     fileprivate static func name(_ node: ConfigurationNode) -> String? {
         guard let text = node.string() else { return nil }
         guard text.isEmpty else { return text }
-        node.wrong("a string that is not empty")
+        node.wrong("a non-empty string")
         return nil
     }
 
     fileprivate static func algorithms(_ node: ConfigurationNode) -> [Authentication.Algorithm]? {
         guard let elements = node.array() else { return nil }
-        if elements.isEmpty { node.wrong("one algorithm at least") }
+        if elements.isEmpty { node.wrong("at least one algorithm") }
         return elements.compactMap { $0.choice(Authentication.Algorithm.self) }
     }
 
     fileprivate static func users(_ node: ConfigurationNode) -> [String]? {
         guard let elements = node.array() else { return nil }
-        if elements.isEmpty { node.wrong("one user at least") }
+        if elements.isEmpty { node.wrong("at least one user") }
         return elements.compactMap { name($0) }
     }
 
@@ -141,7 +141,7 @@ extension ServerConfiguration {
 
     private static let networkExpected =
         "an IP address such as '127.0.0.1', or a network such as '10.0.0.0/8' with zeros after its "
-        + "bits"
+        + "prefix"
 
     /// Returns the proxies that are trusted to report the client's address.
     func makeProxies() throws(ConfigurationError) -> TrustedProxies {
@@ -157,8 +157,8 @@ extension ServerConfiguration {
     }
 
     static let originExpected =
-        "an origin such as 'https://app.example', with '*.' before the host for all names below "
-        + "it and '*' for any port, or '*' for all origins"
+        "an origin such as 'https://app.example', with '*.' before the host for all its "
+        + "subdomains and '*' for any port, or '*' for all origins"
 
     /// Reports access rules of tables that the server cannot enforce.
     func checkAccess(_ problems: ConfigurationProblems) {

@@ -33,12 +33,12 @@ package enum ColumnReading {
         var seen = Set(SystemColumn.names.map { $0.lowercased() })
         return (node.object() ?? []).compactMap { name, node in
             if let fault = TableDefinition.columnFault(name) {
-                node.problems.add(node.path, "the column's name cannot be used: \(fault)")
+                node.problems.add(node.path, "the column name is not valid: \(fault)")
             }
             if !seen.insert(name.lowercased()).inserted {
                 node.problems.add(
                     node.path,
-                    "a system column or another column has this name, letter case aside"
+                    "a system column or another column has this name (letter case is ignored)"
                 )
             }
             return column(name, node)
@@ -128,7 +128,7 @@ package enum ColumnReading {
         } catch {
             node.problems.add(
                 node.path,
-                "the pattern cannot be read: \(error.message), at character \(error.position)"
+                "the pattern is not valid: \(error.message), at character \(error.position)"
             )
         }
         return text
@@ -153,7 +153,7 @@ package enum ColumnReading {
         guard let elements = node.array() else { return nil }
         let members = elements.compactMap { $0.string() }
         guard !members.isEmpty, Set(members).count == members.count else {
-            node.wrong("a list of different texts, one at least,")
+            node.wrong("a non-empty list of different strings")
             return nil
         }
         return .enumeration(members)

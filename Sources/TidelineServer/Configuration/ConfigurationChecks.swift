@@ -14,10 +14,10 @@ extension ServerConfiguration {
         var hooked: Set<String> = []
         for name in hooks.keys.sorted() {
             if !hooked.insert(name.lowercased()).inserted {
-                faults.append("hooks: table '\(name)' comes twice, in different letter case")
+                faults.append("hooks: table '\(name)' is listed twice, in different letter case")
             }
             if !dynamicSchema, !tables.contains(name.lowercased()) {
-                faults.append("hooks: there is no table '\(name)'")
+                faults.append("hooks: table '\(name)' does not exist")
             }
         }
         var routes: Set<String> = []
@@ -25,7 +25,7 @@ extension ServerConfiguration {
             let route = endpoint.method + " " + endpoint.path
             if let fault = endpoint.fault { faults.append("endpoint '\(route)': \(fault)") }
             if !routes.insert(route.lowercased()).inserted {
-                faults.append("endpoint '\(route)': there are two of it")
+                faults.append("endpoint '\(route)' is declared twice")
             }
         }
         guard faults.isEmpty else { throw ConfigurationError(faults) }
@@ -57,7 +57,7 @@ extension ServerConfiguration {
     func checkDatabase() throws(ConfigurationError) {
         guard case .postgres(let url) = database else {
             guard replica == nil else {
-                throw ConfigurationError(["replica: only a database in PostgreSQL has one"])
+                throw ConfigurationError(["replica: only a PostgreSQL database can have one"])
             }
             return
         }
@@ -101,7 +101,7 @@ extension ServerConfiguration {
         made.sink = { [made] line in
             let lost = writer.put(line)
             guard lost > 0 else { return }
-            _ = writer.put(made.line(.warning, "lines of the log were lost", ["lines": "\(lost)"]))
+            _ = writer.put(made.line(.warning, "log lines were lost", ["lines": "\(lost)"]))
         }
         return made
     }

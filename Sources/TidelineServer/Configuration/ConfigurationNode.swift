@@ -146,7 +146,7 @@ struct ConfigurationNode {
             let meant = Spelling.nearest(to: name, among: allowed)
             problems.add(
                 value.path,
-                "this key is unknown; allowed here are \(allowed.joined(separator: ", "))"
+                "this key is unknown; allowed keys are \(allowed.joined(separator: ", "))"
                     + (meant.map { "; did you mean '\($0)'?" } ?? "")
             )
             return false

@@ -47,7 +47,7 @@ extension ServerConfiguration.Metrics {
         else {
             throw fault(
                 "A key has \(Self.keyBytes.lowerBound) to \(Self.keyBytes.upperBound) characters of "
-                    + "ASCII without blanks, such as from: openssl rand -hex 32"
+                    + "ASCII without spaces. Create one with: openssl rand -hex 32"
             )
         }
         return key

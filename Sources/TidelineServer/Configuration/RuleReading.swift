@@ -27,7 +27,7 @@ enum RuleReading {
         var seen: Set<Set<String>> = []
         return (node.array() ?? []).compactMap { node in
             guard let elements = node.array() else { return nil }
-            if elements.isEmpty { node.wrong("a list of columns, one at least,") }
+            if elements.isEmpty { node.wrong("a non-empty list of columns") }
             var columns: [String] = []
             for node in elements {
                 guard let column = column(node, table.schema) else { return nil }
@@ -41,7 +41,10 @@ enum RuleReading {
                 columns.append(column.name)
             }
             if columns == [table.owner] {
-                node.problems.add(node.path, "an owner could have only one row; add another column")
+                node.problems.add(
+                    node.path,
+                    "each owner could have only one row; add another column"
+                )
             }
             if !seen.insert(Set(columns)).inserted {
                 node.problems.add(node.path, "another rule has the same columns")
@@ -90,12 +93,12 @@ enum RuleReading {
         var seen: Set<String> = []
         for (old, node) in node.object() ?? [] {
             if let fault = TableDefinition.columnFault(old) {
-                node.problems.add(node.path, "the name cannot be used: \(fault)")
+                node.problems.add(node.path, "the name is not valid: \(fault)")
             }
             if schema.column(matching: old) != nil || !seen.insert(old.lowercased()).inserted {
                 node.problems.add(
                     node.path,
-                    "a column or another alias has this name, letter case aside"
+                    "a column or another alias has this name (letter case is ignored)"
                 )
             }
             if let column = column(node, schema) { aliases[old] = column.name }
@@ -111,7 +114,7 @@ enum RuleReading {
         guard let name = node.string() else { return nil }
         if let column = schema.columns.first(where: { $0.name == name }) { return column }
         let names = schema.columns.map { "'\($0.name)'" }.joined(separator: ", ")
-        node.wrong(names.isEmpty ? "a column that the table has" : "one of \(names)")
+        node.wrong(names.isEmpty ? "a column of the table" : "one of \(names)")
         return nil
     }
 }

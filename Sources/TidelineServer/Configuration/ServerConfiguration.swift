@@ -228,13 +228,13 @@ public struct ServerConfiguration: Sendable {
         )
         guard inet_pton(AF_INET6, bare, &six) == 1 else {
             throw ConfigurationError([
-                "the host is an IPv4 address of this machine, one of IPv6 in brackets, or localhost, "
+                "the host must be an IPv4 address of this machine, an IPv6 address in brackets, or localhost, "
                     + "such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080 for all; not '\(text)'"
             ])
         }
         guard bare.utf8.count < host.utf8.count else {
             throw ConfigurationError([
-                "an address of IPv6 stands in brackets, such as [::1]:8080; not '\(text)'"
+                "an IPv6 address must be in brackets, such as [::1]:8080; not '\(text)'"
             ])
         }
         return bare

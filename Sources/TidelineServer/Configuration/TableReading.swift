@@ -39,7 +39,8 @@ package enum TableReading {
 
     /// The keys of earlier versions, with the reason why they are rejected.
     private static let removedKeys = [
-        "clock": "this key was removed, because every table has one clock; remove the key"
+        "clock":
+            "this key no longer exists, because every table has one table clock; remove the key"
     ]
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
@@ -47,10 +48,10 @@ package enum TableReading {
         let problems = node.problems
         let tables = (node.object() ?? []).map { name, node in
             if let fault = TableDefinition.nameFault(name) {
-                node.problems.add(node.path, "the table's name cannot be used: \(fault)")
+                node.problems.add(node.path, "the table name is not valid: \(fault)")
             }
             if !seen.insert(name.lowercased()).inserted {
-                node.problems.add(node.path, "another table has this name but for letter case")
+                node.problems.add(node.path, "another table has this name (letter case is ignored)")
             }
             return table(name, node)
         }
@@ -124,7 +125,7 @@ package enum TableReading {
     private static func read(_ node: ConfigurationNode, of schema: TableSchema) -> [[String]] {
         (node.array() ?? []).compactMap { node in
             guard let elements = node.array() else { return nil }
-            if elements.isEmpty { node.wrong("a list of columns, one at least,") }
+            if elements.isEmpty { node.wrong("a non-empty list of columns") }
             var columns: [String] = []
             for node in elements {
                 guard let name = node.string() else { continue }
@@ -134,7 +135,7 @@ package enum TableReading {
                     continue
                 }
                 if columns.contains(column.name) {
-                    node.wrong("a column that the index does not have yet")
+                    node.wrong("a column that is listed only once")
                 }
                 columns.append(column.name)
             }

@@ -189,10 +189,10 @@ package final class Authenticator: Sendable {
         return parts.count > 1 ? String(parts[1].drop { $0 == " " }) : ""
     }
 
-    private static let twoTokens = "There is more than one token of a kind."
-    private static let noToken = "There is no token where one is announced."
+    private static let twoTokens = "The request has more than one token of the same kind."
+    private static let noToken = "The token is empty or has characters that are not allowed."
     package static let unusableUser =
-        "The user of the token must have 1 to \(userBytesMax) bytes, none of them a control."
+        "The user in the token must have 1 to \(userBytesMax) bytes and no control characters."
 
     /// The maximum size of a user id in bytes, which is stored in each row of the user.
     private static let userBytesMax = 1024

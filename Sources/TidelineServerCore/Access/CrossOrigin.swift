@@ -195,7 +195,7 @@ enum CrossSite {
 extension ServerError {
     static let crossSite = ServerError(
         403,
-        "A web page of another site may not write here. Name its origin in cors.origins if it may.",
+        "A web page of another site cannot write here. To allow it, add its origin to cors.origins.",
         code: .crossSite
     )
 
@@ -205,7 +205,7 @@ extension ServerError {
     package static func constraint(_ code: ErrorCode, _ place: String) -> ServerError {
         ServerError(
             400,
-            constraintBroken.message + (place.isEmpty ? "" : " It is about: \(place)."),
+            constraintBroken.message + (place.isEmpty ? "" : " The constraint concerns: \(place)."),
             code: code
         )
     }

@@ -22,7 +22,7 @@ extension TableDefinition {
                 faults.append(
                     (
                         "permissions.\(name)",
-                        "'authenticated' needs 'authentication', which is not configured"
+                        "'authenticated' requires 'authentication', which is not configured"
                     )
                 )
             }
@@ -30,14 +30,14 @@ extension TableDefinition {
                 faults.append(
                     (
                         "permissions.\(name)",
-                        "'anonymous' does not go with 'owner'; 'authenticated' or 'disabled' is "
-                            + "expected"
+                        "'anonymous' cannot be combined with 'owner'; 'authenticated' or 'disabled' "
+                            + "is expected"
                     )
                 )
             }
         }
         if tombstones == .bare, !softDelete {
-            faults.append(("tombstones", "a table with 'softDelete' false keeps no tombstones"))
+            faults.append(("tombstones", "a table with 'softDelete' false has no tombstones"))
         }
         if let fault = ownerFault(hasAuthentication) { faults.append(("owner", fault)) }
         return faults
@@ -46,20 +46,21 @@ extension TableDefinition {
     private func ownerFault(_ hasAuthentication: Bool) -> String? {
         guard let owner else { return nil }
         guard hasAuthentication else {
-            return "it needs 'authentication', which is not configured"
+            return "it requires 'authentication', which is not configured"
         }
         if SystemColumn.names.contains(where: { $0.lowercased() == owner.lowercased() }) {
             return "a system column cannot be the owner"
         }
         if let fault = Self.columnFault(owner) {
-            return "the column's name cannot be used: \(fault)"
+            return "the column name is not valid: \(fault)"
         }
         let name = owner.lowercased()
         guard let column = schema.columns.first(where: { $0.name.lowercased() == name }) else {
             return nil
         }
         guard column.type == .string, column.rules == ColumnRules() else {
-            return "the column must be of type string and without rules: it holds the token's sub"
+            return
+                "the column must be of type string and without rules, because it stores the token's sub"
         }
         return nil
     }

@@ -131,7 +131,7 @@ extension ServerError {
 
     /// The rejection of a single write with the preference for a dry run, which must not be executed.
     static let dryRunAlone = badRequest(
-        "A dry run is a batch: send the request in POST /$batch with 'Prefer: \(Preferences.dryRun)'."
+        "Only a batch can be a dry run. Send the request in POST /$batch with 'Prefer: \(Preferences.dryRun)'."
     )
 
     /// The rejection of a write that needs a table or a column that a dry run would have to create.
@@ -141,7 +141,7 @@ extension ServerError {
 
     static let multipartBatch = ServerError(
         415,
-        "Batches are taken as JSON only, not as multipart/mixed: send "
+        "Batches must be JSON, not multipart/mixed. Send "
             + "{\"requests\":[{\"id\":…,\"method\":…,\"url\":…}]} as 'application/json'."
     )
 
@@ -159,8 +159,8 @@ extension ServerError {
     static func batchAnswersTooLarge(_ limit: Int) -> ServerError {
         ServerError(
             503,
-            "Not done: the answers of this batch have \(limit) bytes already "
-                + "(limits.batchAnswerBytes); send the request again, by itself or in another batch.",
+            "Not executed: the responses of this batch already have \(limit) bytes "
+                + "(limits.batchAnswerBytes). Send the request again, by itself or in another batch.",
             headers: ["Retry-After": "0"],
             code: .batchAnswersTooLarge
         )
@@ -168,7 +168,7 @@ extension ServerError {
 
     package static let batchMemoryFull = ServerError(
         503,
-        "Not done: too many large answers wait for their callers (limits.answersBytes); send the "
+        "Not executed: too many large responses wait for their callers (limits.answersBytes). Send the "
             + "request again, by itself or in another batch.",
         headers: ["Retry-After": "0"],
         code: .batchAnswersTooLarge
@@ -176,25 +176,25 @@ extension ServerError {
 
     static let dependencyFailed = ServerError(
         424,
-        "Not done: a request or group that it depends on failed.",
+        "Not executed: a request or group that it depends on failed.",
         code: .dependencyFailed
     )
 
     static let groupFailed = ServerError(
         424,
-        "Not done: another request of its atomicity group failed.",
+        "Not executed: another request of its atomicity group failed.",
         code: .groupFailed
     )
 
     static let notProcessed = ServerError(
         424,
-        "Not done: an earlier request failed, and 'Prefer: continue-on-error' was not sent.",
+        "Not executed: an earlier request failed, and 'Prefer: continue-on-error' was not sent.",
         code: .notProcessed
     )
 
     static let noConditions = ServerError(
         424,
-        "Not done: the member 'if' of a batch is not supported; leave it out.",
+        "Not executed: the member 'if' of a batch is not supported. Leave it out.",
         code: .conditionsNotSupported
     )
 }

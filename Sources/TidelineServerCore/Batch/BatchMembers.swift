@@ -95,7 +95,7 @@ struct BatchMembers {
         default:
             throw ServerError.badBatch(
                 "requests[\(place)]",
-                "it has a member that is none of id, method, url, headers, body, "
+                "it has a member other than id, method, url, headers, body, "
                     + "atomicityGroup, dependsOn",
                 position: position
             )
@@ -142,9 +142,9 @@ struct BatchMembers {
             }
             let name = Self.usualHeaders.first { reader.reads(span, $0) } ?? reader.text(span)
             guard Self.isToken(name) else {
-                throw fault("headers", "a name is not that of a header")
+                throw fault("headers", "a name is not a valid header name")
             }
-            guard headers[name] == nil else { throw fault("headers", "a name comes twice") }
+            guard headers[name] == nil else { throw fault("headers", "a name occurs twice") }
             guard let value = try string("headers", &reader) else {
                 throw fault("headers", "an object of strings is expected")
             }
@@ -194,12 +194,12 @@ struct BatchMembers {
     /// Returns the headers without those of the batch as a whole.
     func requestHeaders(_ origin: BatchOrigin) throws -> HTTPFields {
         for name in ["Authorization", "X-ZUMO-AUTH"] where headers[name] != nil {
-            throw fault("headers", "the token of the batch counts for all requests; leave it out")
+            throw fault("headers", "the token of the batch applies to all requests; leave it out")
         }
         var result = headers
         if let host = result["Host"] {
             guard origin.isOwn(host: host) else {
-                throw fault("headers", "the host is not that of the batch")
+                throw fault("headers", "the host differs from that of the batch")
             }
             result["Host"] = nil
         }
@@ -210,17 +210,20 @@ struct BatchMembers {
     func requestBody(_ reader: JSONReader, _ method: String) throws -> [UInt8] {
         guard let body else { return [] }
         guard method != "GET" && method != "DELETE" else {
-            throw fault("body", "GET and DELETE have none")
+            throw fault("body", "GET and DELETE have no body")
         }
         let kind = BatchContent(type: headers["Content-Type"])
         if kind == .json { return Array(reader.bytes[body.range]) }
         guard let inside = body.text else {
-            throw fault("body", "its content-type is not JSON, so a string is expected")
+            throw fault("body", "a string is expected, because its content-type is not JSON")
         }
         let text = reader.text(inside)
         if kind == .text { return Array(text.utf8) }
         guard let bytes = Base64URL.decode(Array(text.utf8)) else {
-            throw fault("body", "base64url is expected, for its content-type is not JSON or text")
+            throw fault(
+                "body",
+                "base64url is expected, because its content-type is not JSON or text"
+            )
         }
         return bytes
     }

@@ -77,7 +77,7 @@ package struct BatchReader {
             } else {
                 throw ServerError.badBatch(
                     "the body",
-                    "it has a member that is not 'requests' or 'dryRun'",
+                    "it has a member other than 'requests' or 'dryRun'",
                     position: name.range.lowerBound
                 )
             }
@@ -109,9 +109,9 @@ package struct BatchReader {
     private mutating func take(_ members: BatchMembers) throws {
         let place = envelope.requests.count
         let id = try members.id(Self.idBytesMax)
-        guard places[id] == nil else { throw members.fault("id", "it comes twice") }
+        guard places[id] == nil else { throw members.fault("id", "it occurs twice") }
         guard groups[id] == nil else {
-            throw members.fault("id", "it is the name of an atomicityGroup, too")
+            throw members.fault("id", "it is also the name of an atomicityGroup")
         }
         let method = try members.requestMethod()
         let (target, route) = try targetAndRoute(members)
@@ -149,7 +149,7 @@ package struct BatchReader {
                     throw members.fault("atomicityGroup", BatchMembers.nameRule)
                 }
                 guard places[group] == nil else {
-                    throw members.fault("atomicityGroup", "it is the id of a request, too")
+                    throw members.fault("atomicityGroup", "it is also the id of a request")
                 }
                 groups[group] = unit
             }
@@ -187,7 +187,7 @@ package struct BatchReader {
             } else if let place = places[name], place < envelope.requests.count {
                 units.append(unitOf[place])
             } else {
-                throw members.fault("dependsOn", "it names no earlier request or group")
+                throw members.fault("dependsOn", "it does not name an earlier request or group")
             }
         }
         if case .row(let place, _, _) = request.target { units.append(unitOf[place]) }
@@ -219,12 +219,12 @@ package struct BatchReader {
                 guard let place = places[name] else {
                     throw members.fault(
                         "url",
-                        "its '$' names no earlier request; an id with '/', '?' or '#' cannot be "
-                            + "referred to"
+                        "its '$' does not name an earlier request; an id with '/', '?' or '#' "
+                            + "cannot be referenced"
                     )
                 }
                 guard namesRow(envelope.requests[place]) else {
-                    throw members.fault("url", "its '$' names a request that is about no row")
+                    throw members.fault("url", "its '$' names a request that has no single row")
                 }
                 return .row(of: place, rest: rest, query: query)
             }
@@ -261,7 +261,7 @@ package struct BatchReader {
         if members.group != nil && kind == .single {
             throw members.fault(
                 "atomicityGroup",
-                "only writes of tables can be in one, no GET and nothing under /api"
+                "only writes to tables can be in one, no GET and nothing under /api"
             )
         }
         return kind

@@ -105,7 +105,7 @@ struct BatchRun {
         answers[place] = answer
     }
 
-    // MARK: - The requests as they would have come by themselves
+    // MARK: - Separate requests
 
     private static let requestID = "X-Request-ID"
 

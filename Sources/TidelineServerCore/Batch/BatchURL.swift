@@ -56,7 +56,7 @@ package enum BatchURL: Hashable, Sendable {
     package enum Fault: String, Error, Hashable, Sendable {
         case empty = "it is empty"
         case characters = "it has control characters or a '#'"
-        case foreign = "it is not an address of this server, and others are not asked"
+        case foreign = "it is not an address of this server"
     }
 
     /// The first path segments that are names of resources, not of earlier requests (OData 4.01).

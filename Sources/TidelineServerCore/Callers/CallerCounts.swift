@@ -77,7 +77,7 @@ package final class LimitWarnings: Sendable {
         let most = caller() ?? ("", 0)
         log.write(
             .warning,
-            "a limit is reached; the caller has the most of it",
+            "limit reached; this caller uses the largest share",
             ["limit": "limits." + limit, "caller": most.caller, "count": "\(most.count)"]
         )
     }

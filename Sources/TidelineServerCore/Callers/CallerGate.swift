@@ -66,8 +66,8 @@ struct CallerGate: Sendable {
         throw ServerError.askedForTooMuch(refusal)
     }
 
-    /// Charges what the admission of a request did not: the other requests of a batch, which was admitted as one
-    /// request, and the bytes in addition to those that were sent.
+    /// Charges the parts of a request that were not counted on admission: the other requests of a batch, which was
+    /// admitted as one request, and the bytes in addition to those that were sent.
     func charge(
         requests: Int = 1,
         writes: Int = 0,
@@ -113,8 +113,8 @@ struct CallerGate: Sendable {
             "caller": line.caller, "requests": "\(line.ofCaller)", "ofAll": "\(line.count)",
         ]
         switch kind {
-        case .tokens: settings.log.write(.warning, "tokens are refused", fields)
-        case .limits: settings.log.write(.warning, "callers pass their limits", fields)
+        case .tokens: settings.log.write(.warning, "tokens are rejected", fields)
+        case .limits: settings.log.write(.warning, "callers exceed their limits", fields)
         }
     }
 }

@@ -35,8 +35,8 @@ package final class CallerQueries: Sendable {
 extension ServerError {
     static let queriesUnderWay = ServerError(
         429,
-        "You have as many queries under way as limits.callerQueries allows; try again when one of them "
-            + "has ended.",
+        "You have as many queries in progress as limits.callerQueries allows. Retry when one of them "
+            + "has finished.",
         headers: ["Retry-After": "1"],
         code: .tooManyRequests
     )

@@ -1,10 +1,10 @@
-// DatabaseCopy: copies all data of a server from one database into another, piece by piece.
+// DatabaseCopy: copies all data of a server from one database into another, portion by portion.
 //
 //     begin    the tables are created in the target; from then on no server opens it
-//     rows, logs, bases, ledger, audit, cascades    a piece a transaction, with the progress
+//     rows, logs, bases, ledger, audit, cascades    one portion per transaction, with the progress
 //     end      clocks and epoch; now it is the same database to every device
 //
-// A copy that was killed continues after its last piece. The source must not change in the meantime: its clocks are
+// A copy that was killed continues after its last portion. The source must not change in the meantime: its clocks are
 // compared when the copy resumes and at the end.
 
 import Foundation
@@ -160,8 +160,8 @@ package struct CopyProgress: Hashable, Sendable, Codable {
 
     /// The message of a server that is started with an incomplete copy.
     package static let refusal =
-        "A copy into this database has begun and has not ended. Let 'tideline copy' with the same "
-        + "addresses go on, or remove the database."
+        "The copy into this database is incomplete. Run 'tideline copy' with the same addresses to "
+        + "resume it, or remove the database."
 }
 
 /// The database that the rows are copied from.
@@ -246,7 +246,7 @@ package struct DatabaseCopy {
 
     private static let sourceChanged = DatabaseError(
         .inUse,
-        "Somebody wrote to the database that is copied since the copy began. Stop its servers, remove "
-            + "the database that was copied into, and copy again."
+        "The source database changed during the copy. Stop its servers, remove the target database, and "
+            + "copy again."
     )
 }

@@ -109,8 +109,8 @@ package struct OperatorGate: Sendable {
 extension ServerError {
     static let dashboardIsLocal = ServerError(
         403,
-        "Without authentication the dashboard is served only when the server listens on a loopback "
-            + "address, and to callers on that machine."
+        "Without authentication, the dashboard is served only if the server listens on a loopback "
+            + "address and the request comes from that machine."
     )
 
     static let otherHost = ServerError(
@@ -119,10 +119,13 @@ extension ServerError {
             + "listens on, or at localhost."
     )
 
-    static let otherSite = ServerError(403, "The dashboard takes no requests from other web pages.")
+    static let otherSite = ServerError(
+        403,
+        "The dashboard accepts no requests from other web pages."
+    )
 
     static let dashboardIsReadOnly = ServerError(
         403,
-        "The dashboard only reads here (dashboard.mode)."
+        "The dashboard is read-only (dashboard.mode)."
     )
 }

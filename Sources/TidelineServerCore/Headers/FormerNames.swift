@@ -79,7 +79,7 @@ extension TableCatalog {
             // Apps that use a former name would read the default of the column.
             log.write(
                 .error,
-                "a response has only the current names of its columns, because it could not be read again",
+                "a response has only the current names of its columns, because it could not be parsed",
                 ["table": name]
             )
             return answer
@@ -202,7 +202,7 @@ extension ServerError {
     /// The rejection of a body that changes a column under two names to different values.
     static func namesDiffer(_ column: String) -> ServerError {
         .badRequest(
-            "Member '\(column)': the body has different values under several of its names. Send one of them."
+            "Member '\(column)': the body has different values under several names of this member. Send one of them."
         )
     }
 }

@@ -89,7 +89,7 @@ package struct RequestHead: Sendable {
         }
         guard let generation = Generation(version: text) else {
             throw ServerError.badRequest(
-                "ZUMO-API-VERSION must be 2.x, 2.x.y, 3.x or 3.x.y, or be left out."
+                "ZUMO-API-VERSION must be 2.x, 2.x.y, 3.x or 3.x.y, or must be left out."
             )
         }
         return generation

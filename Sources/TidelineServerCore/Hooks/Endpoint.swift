@@ -36,11 +36,11 @@ public struct Endpoint: Sendable {
     /// The reason why the endpoint cannot be served, as the end of a sentence; nil if it can be served.
     package var fault: String? {
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(method) {
-            return "its method is none of GET, POST, PUT, PATCH, DELETE"
+            return "its method must be GET, POST, PUT, PATCH or DELETE"
         }
         guard case .endpoint(let name)? = try? Route(path: path), name == path.lowercased(),
             path.utf8.allSatisfy(Self.isPathByte)
-        else { return "its path is not of the form /api/name" }
+        else { return "its path must have the form /api/name" }
         return nil
     }
 }

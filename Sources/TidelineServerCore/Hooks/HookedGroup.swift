@@ -33,7 +33,7 @@ struct HookedGroup: Sendable {
             if let outcome = await attempt() { return outcome }
         }
         let error = ServerError.busy(
-            "The row is written to too often for its hooks; try again shortly."
+            "The row changed too often while its hooks ran. Retry shortly."
         )
         return .failed(at: nil, error)
     }

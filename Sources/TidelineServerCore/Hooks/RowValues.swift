@@ -116,17 +116,17 @@ struct HookFault: Error, CustomStringConvertible {
     var description: String
 
     static func noColumn(_ name: String, _ table: String) -> HookFault {
-        HookFault(description: "a hook set '\(name)', and table '\(table)' has no such column")
+        HookFault(description: "a hook set '\(name)', but table '\(table)' has no such column")
     }
 
     static func systemColumn(_ name: String) -> HookFault {
-        HookFault(description: "a hook set '\(name)', which the server sets")
+        HookFault(description: "a hook set '\(name)', which only the server sets")
     }
 
     static func status(_ rejection: Rejection) -> HookFault {
         HookFault(
             description:
-                "a rejection with status \(rejection.status); 400 to 499 are allowed, but for "
+                "a hook rejected with status \(rejection.status), but only 400 to 499 are allowed, except "
                 + "401, 409 and 412: \(rejection.message)"
         )
     }

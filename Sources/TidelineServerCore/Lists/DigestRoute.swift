@@ -50,11 +50,11 @@ struct DigestRoute {
         for parameter in call.parameters.all where parameter.name.utf8.first == UInt8(ascii: "$") {
             guard ASCII.equal(parameter.name, "$filter") else {
                 throw ServerError.badRequest(
-                    "A digest takes the options $filter, after and upTo only."
+                    "A digest accepts only the options $filter, after and upTo."
                 )
             }
             guard filter == nil else {
-                throw ServerError.badRequest("Option '$filter' comes twice.")
+                throw ServerError.badRequest("Option '$filter' occurs twice.")
             }
             guard !parameter.value.isEmpty else {
                 throw ServerError.badRequest("Option '$filter' has no value.")
@@ -67,10 +67,10 @@ struct DigestRoute {
     private func bound(_ values: [String], _ name: String) throws -> String? {
         guard let id = values.first else { return nil }
         guard values.count == 1 else {
-            throw ServerError.badRequest("Option '\(name)' comes twice.")
+            throw ServerError.badRequest("Option '\(name)' occurs twice.")
         }
         if let fault = ItemID.fault(in: id) {
-            throw ServerError.badRequest("Option '\(name)' is not an id: \(fault).")
+            throw ServerError.badRequest("Option '\(name)' is not a valid id: \(fault).")
         }
         return id
     }

@@ -21,7 +21,7 @@ package struct ListOptions: Sendable {
                 Self.known.contains(name) || name == "$deltatoken" && generation == .datasync
             guard isKnown else { throw Self.unknown(parameter.name) }
             guard seen.insert(name).inserted else {
-                throw ServerError.badRequest("Option '\(name)' comes twice.")
+                throw ServerError.badRequest("Option '\(name)' occurs twice.")
             }
             let value = parameter.value
             guard !value.isEmpty else {
@@ -57,7 +57,7 @@ package struct ListOptions: Sendable {
 
     private static func number(_ text: String, _ name: String) throws -> Int {
         guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let value = Int(text) else {
-            throw ServerError.badRequest("Option '\(name)' must be a whole number from 0.")
+            throw ServerError.badRequest("Option '\(name)' must be a non-negative integer.")
         }
         return value
     }

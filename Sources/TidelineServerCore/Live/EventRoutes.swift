@@ -51,11 +51,13 @@ struct EventRoutes {
             String.init
         )
         guard !names.isEmpty else {
-            throw ServerError.badRequest("Name the tables to listen to: /$events?tables=a,b.")
+            throw ServerError.badRequest(
+                "The tables to listen to are missing. Name them: /$events?tables=a,b."
+            )
         }
         guard names.count <= EventListener.tablesMax else {
             throw ServerError.badRequest(
-                "A stream reports at most \(EventListener.tablesMax) tables; open another one."
+                "A stream reports at most \(EventListener.tablesMax) tables. Open another stream for more."
             )
         }
         return names

@@ -244,8 +244,8 @@ extension ServerError {
         let reason =
             countMax.map { "more than \($0) rows (limits.restrictRows)" } ?? "too many rows"
         return rejection(
-            "The row cannot be deleted at once: \(reason) would be deleted with it, of which each may be referred to "
-                + "by '\(edge.column.name)' of table '\(edge.child.name)'. Delete them in parts first.",
+            "The row cannot be deleted at once: \(reason) would be deleted with it, and each of them may be referenced "
+                + "by '\(edge.column.name)' of table '\(edge.child.name)'. Delete them in smaller parts first.",
             .rowIsReferenced,
             Reference(column: edge.column.name, table: edge.child.name)
         )

@@ -65,7 +65,7 @@ package enum ReferenceRules {
             let fault =
                 seen.insert(reference.column.lowercased()).inserted
                 ? fault(of: reference, in: table, among: tables)
-                : "the column has another reference; a column can have one"
+                : "the column already has a reference; a column can have only one"
             if let fault { faults.append((reference.column, fault)) }
         }
         return faults
@@ -77,7 +77,7 @@ package enum ReferenceRules {
         among tables: [TableDefinition]
     ) -> String? {
         let column = table.schema.columns.first { SchemaPlan.isSame($0.name, reference.column) }
-        guard let column else { return "there is no such column; declare it in 'columns'" }
+        guard let column else { return "the column does not exist; declare it in 'columns'" }
         guard tables.contains(where: { SchemaPlan.isSame($0.name, reference.table) }) else {
             return "table '\(reference.table)' is not declared"
         }
@@ -86,13 +86,13 @@ package enum ReferenceRules {
                 + "'string' or 'guid' is expected"
         }
         if let owner = table.owner, SchemaPlan.isSame(owner, column.name) {
-            return "the owner column contains the token's sub, and cannot be a reference"
+            return "the owner column stores the token's sub, so it cannot be a reference"
         }
         if reference.onDelete == .setNull, !column.isNullable {
-            return "'setNull' needs a column with 'nullable' true"
+            return "'setNull' requires a column with 'nullable' true"
         }
         if reference.onDelete == .setNull, column.rules.isRequired {
-            return "'setNull' needs a column without 'required', which demands a value"
+            return "'setNull' requires a column without 'required'"
         }
         return nil
     }

@@ -342,7 +342,7 @@ extension ReferenceTransaction {
                 switch edge.rule {
                 case .none: continue
                 case .setNull: try clear(row.id, edge, author)
-                // The parent is gone: the data of its owner were erased, or another server has other rules.
+                // The parent no longer exists: the data of its owner were erased, or another server has other rules.
                 case .cascade, .restrict:
                     try delete(row.id, edge.child, author)
                     if !graph.children(of: edge.child.name).isEmpty {

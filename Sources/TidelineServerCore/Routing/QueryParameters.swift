@@ -21,7 +21,7 @@ package struct QueryParameters: Sendable {
                     let value = Self.decode(part[split...].dropFirst())
                 else {
                     throw ServerError.badRequest(
-                        "The query string is not properly percent-encoded."
+                        "The query string is not correctly percent-encoded."
                     )
                 }
                 all.append(Parameter(name: name, value: value))

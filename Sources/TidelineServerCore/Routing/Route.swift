@@ -45,7 +45,7 @@ package enum Route: Hashable, Sendable {
                 before = bytes[start...].firstIndex(of: slash)
                 let part = UnsafeBufferPointer(rebasing: bytes[start..<(before ?? bytes.count)])
                 guard let segment = PercentCoding.decode(part) else {
-                    throw ServerError.badRequest("The path is not properly percent-encoded UTF-8.")
+                    throw ServerError.badRequest("The path is not correctly percent-encoded UTF-8.")
                 }
                 segments.append(segment)
             }

@@ -58,7 +58,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let noSuchPath = ServerError(
         404,
-        "There is nothing at this path.",
+        "This path does not exist.",
         code: .noSuchPath
     )
 
@@ -66,42 +66,42 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     /// deleted.
     package static let noSuchTable = ServerError(
         404,
-        "There is no such table.",
+        "The table does not exist.",
         code: .noSuchTable
     )
 
     /// The rejection for a missing row; its code distinguishes it from a proxy's 404 page.
-    package static let noSuchRow = ServerError(404, "There is no such row.", code: .noSuchRow)
+    package static let noSuchRow = ServerError(404, "The row does not exist.", code: .noSuchRow)
 
     package static let gone = ServerError(410, "The row was deleted.", code: .rowDeleted)
 
     private static func linkIsOver(_ reason: String, code: ErrorCode) -> ServerError {
         ServerError(
             410,
-            "\(reason) since this link was made. Ask for the whole list again.",
+            "\(reason) after this link was created. Read the whole list again.",
             code: code
         )
     }
 
     /// The rejection of an outdated delta link; the message contains the horizon, before which links are too old.
     package static func deltaExpired(_ clock: TableClock) -> ServerError {
-        var error = linkIsOver("Deletes were forgotten", code: .deltaExpired)
+        var error = linkIsOver("Tombstones were purged", code: .deltaExpired)
         if let horizon = clock.horizonText { error.headers.append("Tideline-Horizon", horizon) }
         return error
     }
 
     package static let epochChanged = linkIsOver(
-        "The database was put back to an earlier state",
+        "The database was restored from a backup",
         code: .epochChanged
     )
 
     package static let schemaChanged = linkIsOver(
-        "The table's columns have changed",
+        "The table's columns changed",
         code: .schemaChanged
     )
 
     package static let viewChanged = linkIsOver(
-        "What you may see of the table has changed",
+        "The rows that you may see changed",
         code: .viewChanged
     )
 
@@ -112,7 +112,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package static func methodNotAllowed(_ allowed: String) -> ServerError {
         ServerError(
             405,
-            allowed.isEmpty ? "Nothing is allowed here." : "Allowed here: \(allowed).",
+            allowed.isEmpty ? "This path accepts no method." : "Allowed methods: \(allowed).",
             headers: ["Allow": allowed]
         )
     }
@@ -120,7 +120,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     /// The rejection of a request without credentials, which has no error code (RFC 6750 section 3.1).
     package static let notSignedIn = ServerError(
         401,
-        "Sign in first: send a token in X-ZUMO-AUTH or as 'Authorization: Bearer'.",
+        "The request has no token. Send one in X-ZUMO-AUTH or as 'Authorization: Bearer'.",
         headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
     )
 
@@ -139,13 +139,13 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let metricsAreLocal = ServerError(
         403,
-        "Without authentication this is served only when the server listens on a loopback address, "
-            + "and to callers on that machine who ask for localhost or 127.0.0.1."
+        "Without authentication, this path is served only if the server listens on a loopback address "
+            + "and the request comes from that machine, to localhost or 127.0.0.1."
     )
 
     package static let metricsNeedTheirKey = ServerError(
         401,
-        "The metrics need their key (metrics.keyFile): send it as 'Authorization: Bearer'.",
+        "The metrics require their key (metrics.keyFile). Send it as 'Authorization: Bearer'.",
         headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
     )
 
@@ -159,25 +159,25 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let noSoftDelete = ServerError(
         400,
-        "Member 'deleted': this table keeps no deleted rows; send DELETE."
+        "Member 'deleted': this table has no soft delete. Send DELETE."
     )
 
     package static let notJSON = ServerError(
         415,
-        "The body must be JSON: send 'Content-Type: application/json'.",
+        "The body must be JSON. Send 'Content-Type: application/json'.",
         code: .notJSON
     )
 
     /// The rejection of an encoded body, with the accepted codings (RFC 9110 section 15.5.16).
     package static let codedBody = ServerError(
         415,
-        "The body has a content coding; only 'identity' is taken. Send it as it is.",
+        "The body has a content coding. Only 'identity' is supported. Send the body uncompressed.",
         headers: ["Accept-Encoding": "identity"]
     )
 
     package static let codedBatch = ServerError(
         415,
-        "The batch has a content coding other than 'gzip'. Send it so, or as it is.",
+        "The batch has a content coding other than 'gzip'. Send it with gzip or uncompressed.",
         headers: ["Accept-Encoding": "gzip"]
     )
 
@@ -188,30 +188,30 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package static func testNotAllowed(_ allowed: String) -> ServerError {
         ServerError(
             405,
-            "JSON Patch: 'test', 'copy' and 'move' read the row, and reads are disabled for this table.",
+            "JSON Patch: 'test', 'copy' and 'move' read the row, but reads are disabled for this table.",
             headers: ["Allow": allowed]
         )
     }
 
     package static let notAnOperator = ServerError(
         403,
-        "This is for the users of authentication.operators."
+        "Only the users in authentication.operators have access."
     )
 
     package static let mayNotListen = ServerError(
         403,
-        "Reads are disabled for a table of the list, and so are its events."
+        "Reads, and therefore events, are disabled for a table of the list."
     )
 
     package static let systemChange = ServerError(
         400,
-        "'id', 'version' and 'updatedAt' are not changed by a PATCH; leave them out or send the "
-            + "stored ones."
+        "A PATCH cannot change 'id', 'version' and 'updatedAt'. Leave them out or send the stored "
+            + "values."
     )
 
     package static let outsideView = ServerError(
         403,
-        "The row would be outside of what you may see."
+        "The change would make the row invisible to you."
     )
 
     package static func tooManyPatchSteps(_ limit: Int) -> ServerError {
@@ -230,99 +230,99 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     static func askedForTooMuch(_ refusal: CallerRates.Refusal) -> ServerError {
         ServerError(
             429,
-            "You ask for more than \(refusal.limit) allows; try again in \(refusal.seconds) s.",
+            "Rate limit exceeded (\(refusal.limit)). Retry in \(refusal.seconds) seconds.",
             headers: ["Retry-After": String(refusal.seconds)],
             code: .tooManyRequests
         )
     }
 
     package static let tooManyWrites = busy(
-        "Too many writes are waiting (limits.writeQueue); try again shortly."
+        "Too many writes are waiting (limits.writeQueue). Retry shortly."
     )
 
     package static let tooManyOwnWrites = busy(
-        "Your writes have half of limits.writeQueue, and other callers wait; try again shortly."
+        "Your writes fill half of the write queue (limits.writeQueue) while other callers wait. Retry shortly."
     )
 
     package static let queryTooSlow = busy(
-        "The query had to wait longer than limits.queryTime allows; try again shortly."
+        "The query waited longer than limits.queryTime allows. Retry shortly."
     )
 
     package static let queryTooExpensive = badRequest(
-        "The query needs more work than limits.queryTime allows; narrow it or ask for an index."
+        "The query takes longer than limits.queryTime allows. Narrow it, or ask the operator for an index."
     )
 
     package static let queryTooComplex = badRequest(
-        "The query is nested too deep for the database. Fewer calls within calls are needed."
+        "The query is nested too deeply for the database. Use fewer nested calls."
     )
 
     package static let noFiles = busy(
-        "The server cannot open a file that the query needs; try again shortly."
+        "The server cannot open a file that the query needs. Retry shortly."
     )
 
-    package static let stopping = busy("The server is stopping; try again shortly.")
+    package static let stopping = busy("The server is stopping. Retry shortly.")
 
-    package static let notCommitted = busy("The change could not be committed; try again shortly.")
+    package static let notCommitted = busy("The change could not be committed. Retry shortly.")
 
     package static let answerMemoryFull = busy(
-        "Too many large answers wait for their callers (limits.answersBytes); try again shortly."
+        "Too many large responses wait for their callers (limits.answersBytes). Retry shortly."
     )
 
     /// The error for log and metrics after the caller has disconnected.
-    package static let cancelled = busy("The request was given up; try again.")
+    package static let cancelled = busy("The request was cancelled. Send it again.")
 
     package static let notWritable = busy(
-        "The database cannot be written; the server's log says why. Try again shortly."
+        "The database is not writable; the server's log contains the reason. Retry shortly."
     )
 
     /// The rejection of a write because another program has locked the database, or the disk is slow.
     package static let writesWait = busy(
-        "Writes wait for longer than a second: another program has locked the database, or the disk "
-            + "is slow."
+        "Writes wait longer than a second because another program has locked the database or the disk "
+            + "is slow. Retry shortly."
     )
 
     /// The rejection of a row with too many ancestors to find out whether a pending cascade deletes one of them.
     static let cascadePending = busy(
-        "Rows that refer to deleted ones are still being deleted, and this row may be among them: try again."
+        "Rows that refer to deleted rows are still being deleted, and this row may be one of them. Retry shortly."
     )
 
     /// The rejection of a request for a table that another server has changed to match its own configuration.
     package static let tableChanged = busy(
-        "The table in the database differs from what this server read at its start: restart the server."
+        "The table in the database changed after this server started. Restart the server."
     )
 
     /// The rejection of a request whose table had a different schema version at each restart.
     package static let tableChanging = busy(
-        "The table is being changed by other servers; try again shortly."
+        "Other servers are changing the table. Retry shortly."
     )
 
     package static let databaseAway = busy(
-        "The database does not answer; try again shortly."
+        "The database does not respond. Retry shortly."
     )
 
     /// The rejection of a write whose outcome only the database knows.
     package static let outcomeUnknown = ServerError(
         503,
-        "The database went away while the change was committed: it may have been done. Repeat the "
-            + "request with its Repeatability-Request-ID, or read the row first.",
+        "The connection to the database was lost during the commit, so the change may have been stored. "
+            + "Repeat the request with its Repeatability-Request-ID, or read the row first.",
         headers: ["Retry-After": "1"],
         code: .outcomeUnknown
     )
 
     package static let valueNotKept = badRequest(
-        "A value of the row is outside of what the database keeps in a column of its type."
+        "A value of the row is outside the range of its column's type in the database."
     )
 
     package static let constraintBroken = badRequest(
-        "A constraint of the database that is not one of this server's rules rejects the row."
+        "A constraint in the database, which is not one of this server's rules, rejected the row."
     )
 
     package static let indexedTooLong = ServerError(
         413,
-        "A value of an indexed column is longer than the database takes into an index."
+        "A value of an indexed column is longer than an index of the database allows."
     )
 
-    package static let failed = ServerError(500, "The server failed; its log says why.")
+    package static let failed = ServerError(500, "The server failed. Its log contains the reason.")
 }
 
 extension ServerResponse {
@@ -380,7 +380,7 @@ extension ServerResponse {
         case 415: "Unsupported Media Type"
         case 424: "Failed Dependency"
         case 503: "Service Unavailable"
-        default: status < 500 ? "Refused" : "Internal Server Error"
+        default: status < 500 ? "Rejected" : "Internal Server Error"
         }
     }
 }

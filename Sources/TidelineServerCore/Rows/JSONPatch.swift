@@ -92,7 +92,7 @@ package struct JSONPatch: Sendable {
             try onlyColumn(place, operation)
             try onlyColumn(source, operation)
             guard table.columns[source].type == table.columns[place].type else {
-                throw operation.fault("both members must be of one type")
+                throw operation.fault("both members must have the same type")
             }
             steps.append(.copy(from: source, to: place))
             if operation.name == "move", source != place { steps.append(.reset(source)) }
@@ -142,11 +142,11 @@ package struct JSONPatch: Sendable {
         let slash = UInt8(ascii: "/")
         let name = pointer.utf8.dropFirst()
         guard pointer.utf8.first == slash, !name.contains(slash) else {
-            throw operation.fault("a path is '/' and the name of a member of the row")
+            throw operation.fault("a path must be '/' and the name of a member of the row")
         }
         // No column has '~' or '/' in its name, so an escaped pointer names none.
         guard let place = table.member(named: String(decoding: name, as: UTF8.self)) else {
-            throw operation.fault("a path names a member that the table has no column for")
+            throw operation.fault("a path names a member for which the table has no column")
         }
         return place
     }

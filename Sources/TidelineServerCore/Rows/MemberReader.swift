@@ -49,7 +49,7 @@ extension ColumnDefinition {
             }
             guard let value = Double(reader.text(range)), value.isFinite else { throw fault() }
             guard reader.isKept(range, by: value) else {
-                throw fault("a whole number that a double does not change is expected")
+                throw fault("an integer that a double can represent exactly is expected")
             }
             return .real(value)
         case .decimal:
@@ -114,15 +114,15 @@ extension ColumnType {
     var expectation: String {
         switch self {
         case .string: "a string"
-        case .integer: "a whole number of 64 bits"
+        case .integer: "a 64-bit integer"
         case .number: "a number"
         case .decimal: "a number of at most \(DecimalText.digitsMax) digits"
         case .boolean: "true or false"
         case .dateTime: "an ISO 8601 date and time with 'Z' or an offset"
-        case .date: "a day such as '2026-11-20'"
+        case .date: "a date such as '2026-11-20'"
         case .time: "a time of day such as '07:14:00.000'"
         case .guid: "a UUID of 36 characters"
-        case .binary: "a string in base64"
+        case .binary: "a base64 string"
         case .json: "any JSON value"
         case .enumeration(let members):
             "one of " + members.map { "'\($0)'" }.joined(separator: ", ")

@@ -62,7 +62,7 @@ package struct RowBody: Sendable {
             if table.hasFormerNames, table.isFormer(reader.text(name)) {
                 guard formerNames.insert(reader.text(name).lowercased()).inserted else {
                     throw ServerError.badRequest(
-                        "A former name of member '\(columns[index].name)' comes twice.",
+                        "A former name of member '\(columns[index].name)' occurs twice.",
                         position: name.range.lowerBound
                     )
                 }
@@ -72,7 +72,7 @@ package struct RowBody: Sendable {
             guard seen.insert(index) else {
                 throw ServerError.badRequest(
                     "Member '\(String(decoding: table.memberNames[index], as: UTF8.self))' "
-                        + "comes twice.",
+                        + "occurs twice.",
                     position: name.range.lowerBound
                 )
             }
@@ -135,12 +135,14 @@ package struct RowBody: Sendable {
         let text = reader.text(name)
         guard !unknown.contains(where: { $0.name.lowercased() == text.lowercased() }) else {
             throw ServerError.badRequest(
-                "An unknown member comes twice.",
+                "An unknown member occurs twice.",
                 position: name.range.lowerBound
             )
         }
         guard unknown.count < Self.unknownMax else {
-            throw ServerError.badRequest("More than \(Self.unknownMax) unknown members.")
+            throw ServerError.badRequest(
+                "The body has more than \(Self.unknownMax) unknown members."
+            )
         }
         let token = try reader.value()
         switch token {

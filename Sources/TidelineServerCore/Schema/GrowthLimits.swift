@@ -20,7 +20,7 @@ extension ServerError {
         if isNew, tables >= limits.tables {
             return ServerError(
                 403,
-                "The database has as many tables as limits.tables allows (\(limits.tables)).",
+                "The table cannot be created: the database already has \(limits.tables) tables (limits.tables).",
                 code: .tooManyTables
             )
         }

@@ -93,8 +93,8 @@ package struct SchemaPlan {
         if stored == nil {
             guard try !database.hasTable(table.name) else {
                 throw SchemaError(
-                    "Table '\(table.name)' is in the database, but this server did not make it. "
-                        + "Rename one of the two."
+                    "Table '\(table.name)' exists in the database, but was not created by a Tideline "
+                        + "server. Rename one of the two tables."
                 )
             }
             kinds.append(.createTable)

@@ -71,39 +71,43 @@ extension SchemaStep: CustomStringConvertible {
     /// A sentence for the list of steps.
     package var description: String {
         switch kind {
-        case .createTable: "Table '\(table)' is made."
+        case .createTable: "Table '\(table)' is created."
         case .adoptTable(let changes):
-            (["Table '\(table)' is there already and is served from now on"] + changes)
+            (["Table '\(table)' already exists and will be served"] + changes)
                 .joined(separator: "; ") + "."
         case .addColumn(let column, let rows):
             "\(place(column)): it is added (\(column.type.name))."
                 + (rows > 0
-                    ? " Its default goes to \(count(rows, "row")) and from there to all devices."
+                    ? " \(count(rows, "row")) get\(rows == 1 ? "s" : "") the default, which is sent to all devices."
                     : "")
         case .renameColumn(let old, let column):
-            "\(place(column)): it is renamed from '\(old)', which remains as an alias. All devices read "
-                + "the table from the beginning."
+            "\(place(column)): it is renamed from '\(old)', which remains as an alias. All devices pull "
+                + "the table from the start."
         case .dropColumn(let column, let values):
             "\(place(column)): it is removed, with \(count(values, "value"))."
         case .convert(let old, let new, let values, let lost):
             "\(place(new)): \(count(values, "value")) become\(values == 1 ? "s" : "") \(form(new)), "
-                + "until now \(form(old))." + loss(lost, new)
+                + "previously \(form(old))." + loss(lost, new)
         case .fillNulls(let column, let rows):
-            "\(place(column)): it is not nullable any more; \(count(rows, "row")) with null "
+            "\(place(column)): it is no longer nullable; \(count(rows, "row")) with null "
                 + "get\(rows == 1 ? "s" : "") the default."
         case .removeOwnerClocks:
-            "Table '\(table)' had a clock for each owner. It has one clock now; all devices pull again, once."
+            "Table '\(table)' had a clock for each owner. It now has one table clock; all devices pull once from the "
+                + "start."
         case .restoreTable:
-            "Table '\(table)' is gone from the database. It is created again, empty; all devices read it from the beginning."
+            "Table '\(table)' no longer exists in the database. It is recreated empty; all devices pull it from the "
+                + "start."
         case .forgetTable:
-            "Table '\(table)' is gone from the database and not declared: its metadata is deleted; all devices read it from the beginning."
+            "Table '\(table)' no longer exists in the database and is not declared. Its metadata is deleted; all "
+                + "devices pull it from the start."
         case .restoreColumn(let column):
-            "\(place(column)): it is gone from the database. It is added again, empty; all devices read the table from the beginning."
+            "\(place(column)): it no longer exists in the database. It is recreated empty; all devices pull the "
+                + "table from the start."
         case .restoreTriggers:
-            "Table '\(table)' had lost triggers that report what other programs write. They are created again; all "
-                + "devices read the table from the beginning."
+            "Table '\(table)' lacks triggers that report the writes of other programs. They are recreated; all "
+                + "devices pull the table from the start."
         case .keepTable:
-            "Table '\(table)' is not declared. It is kept and not served."
+            "Table '\(table)' is not declared. It stays in the database and is not served."
         }
     }
 
@@ -111,23 +115,23 @@ extension SchemaStep: CustomStringConvertible {
     package var refusal: String {
         switch kind {
         case .dropColumn(let column, let values):
-            "\(place(column)): it is in the database with \(count(values, "value")) and not declared."
+            "\(place(column)): it exists in the database with \(count(values, "value")) but is not declared."
         case .convert(let old, let new, let values, let lost):
-            "\(place(new)): it holds \(count(values, "value")) of \(form(old)) and is declared as "
+            "\(place(new)): it has \(count(values, "value")) of type \(form(old)) but is declared as "
                 + "\(form(new))." + loss(lost, new)
         case .fillNulls(let column, let rows):
-            "\(place(column)): it is declared as not nullable, and \(count(rows, "row")) "
-                + "hold\(rows == 1 ? "s" : "") null."
+            "\(place(column)): it is declared as not nullable, but \(count(rows, "row")) "
+                + "\(rows == 1 ? "has" : "have") null."
         case .renameColumn(let old, let column):
             "\(place(column)): it is named '\(old)' in the database, which is declared as an alias."
         case .adoptTable:
-            "Table '\(table)' is in the database, but no server made it."
+            "Table '\(table)' exists in the database, but was not created by a Tideline server."
         case .restoreTable:
-            "Table '\(table)' was dropped from the database or renamed. Restore it under this name, or have it "
-                + "created again, empty."
+            "Table '\(table)' was dropped or renamed in the database. Restore it under this name, or let it be "
+                + "recreated empty."
         case .restoreColumn(let column):
-            "\(place(column)): it was dropped from the database or renamed. Restore it under this name, or "
-                + "have it added again, empty."
+            "\(place(column)): it was dropped or renamed in the database. Restore it under this name, or "
+                + "let it be recreated empty."
         case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .forgetTable,
             .keepTable:
             description

@@ -68,8 +68,8 @@ extension DatabaseError {
         let days = (now - known) / 86_400_000_000
         return DatabaseError(
             .unavailable,
-            "The clock of this machine says \(Timestamp(microseconds: now).text), \(days) days later than "
-                + "the last time that '\(place)' knows of. If the clock is right, run the command with "
+            "The wall clock of this machine shows \(Timestamp(microseconds: now).text), \(days) days later "
+                + "than the latest time in '\(place)'. If the wall clock is right, run the command with "
                 + "--trust-clock."
         )
     }

@@ -101,7 +101,7 @@ extension TableDefinition {
             let isLetter = ASCII.lower(byte) >= 0x61 && ASCII.lower(byte) <= 0x7A
             let isDigit = byte >= 0x30 && byte <= 0x39
             guard isLetter || byte == UInt8(ascii: "_") || isDigit && index > 0 else {
-                return "it must be a letter or '_', then letters, digits and '_'"
+                return "it must begin with a letter or '_' and contain only letters, digits and '_'"
             }
         }
         let lowered = name.lowercased()
@@ -116,14 +116,14 @@ extension TableDefinition {
     package static func columnFault(_ name: String) -> String? {
         if let fault = nameFault(name) { return fault }
         guard databaseNames.contains(name.lowercased()) else { return nil }
-        return "'\(name)' is a name that databases keep for themselves"
+        return "'\(name)' is a name that databases reserve"
     }
 
     /// Returns why a write cannot add a column named `name`, as the end of a sentence; nil if it can.
     package static func newColumnFault(_ name: String) -> String? {
         if let fault = columnFault(name) { return fault }
         guard queryWords.contains(name.lowercased()) else { return nil }
-        return "'\(name)' is a word of the query language (OData)"
+        return "'\(name)' is a reserved word of the query language (OData)"
     }
 
     /// Names that SQLite and PostgreSQL use in every table.

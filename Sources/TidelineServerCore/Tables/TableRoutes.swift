@@ -150,10 +150,10 @@ extension ItemID {
     /// Rejects an invalid id.
     static func check(_ id: String) throws {
         if let fault = fault(in: id) {
-            throw ServerError.badRequest("The id cannot be used: \(fault).")
+            throw ServerError.badRequest("The id is not valid: \(fault).")
         }
         guard id != DigestRoute.name else {
-            throw ServerError.badRequest("The id cannot be used: '\(DigestRoute.name)' is no row.")
+            throw ServerError.badRequest("The id is not valid: '\(DigestRoute.name)' is reserved.")
         }
     }
 }

@@ -76,8 +76,8 @@ package final class TableService: Sendable {
             let hooks = settings.hooks.first { SchemaPlan.isSame($0.key, table.name) }?.value
             if table.tombstones == .bare, hooks?.rowFilter != nil {
                 throw SchemaError(
-                    "Table '\(table.name)', tombstones: 'bare' does not go with a row filter, for "
-                        + "which the change log keeps whole rows."
+                    "Table '\(table.name)', tombstones: 'bare' cannot be combined with a row filter, "
+                        + "because the change log then stores whole rows."
                 )
             }
         }
@@ -140,7 +140,7 @@ package final class TableService: Sendable {
             if error.isConstraint {
                 settings.log.write(
                     .info,
-                    "a constraint of the database refused a row",
+                    "a constraint of the database rejected a row",
                     [
                         "request": requestID, "code": error.code?.rawValue ?? "",
                         "cause": error.message,
@@ -179,7 +179,7 @@ package final class TableService: Sendable {
         if let table = grown.table(named: name) ?? catalog.table(named: name) { return table }
         guard settings.dynamicSchema else { throw ServerError.noSuchTable }
         if let fault = TableDefinition.nameFault(name) {
-            throw ServerError.badRequest("The table's name cannot be used: \(fault).")
+            throw ServerError.badRequest("The table name is not valid: \(fault).")
         }
         return catalog.table(of: TableDefinition(name), from: nil)
     }
@@ -222,17 +222,17 @@ package final class TableService: Sendable {
     private static func unknownMember(_ member: RowBody.Unknown) -> ServerError {
         TableDefinition.columnFault(member.name) == nil
             ? .badRequest("The table has no column '\(member.name)'.")
-            : .badRequest("The body has a member that the table has no column for.")
+            : .badRequest("The body has a member for which the table has no column.")
     }
 
     private static func column(_ member: RowBody.Unknown) throws -> ColumnDefinition? {
         guard let type = member.type else { return nil }
         if let fault = TableDefinition.newColumnFault(member.name) {
-            throw ServerError.badRequest("The name of a new member cannot be used: \(fault).")
+            throw ServerError.badRequest("The name of a new member is not valid: \(fault).")
         }
         guard type != .json else {
             throw ServerError.badRequest(
-                "Member '\(member.name)': objects and arrays need a declared column of type json."
+                "Member '\(member.name)': objects and arrays require a declared column of type json."
             )
         }
         return ColumnDefinition(member.name, type)

@@ -167,8 +167,8 @@ package struct SchemaError: Error, Sendable, CustomStringConvertible {
     ) -> SchemaError {
         SchemaError(
             "Table '\(table)', unique (\(columns.joined(separator: ", "))): \(rows ?? 0) rows have the "
-                + "values of another row. Change or delete them first, or remove the rule. Nothing "
-                + "was changed."
+                + "same values as another row. Nothing was changed. Change or delete these rows first, "
+                + "or remove the rule."
         )
     }
 }

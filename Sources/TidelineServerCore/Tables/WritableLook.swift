@@ -73,7 +73,7 @@ package final class WritableLook: Sendable {
         } catch let error as ServerError {
             refusal = error
         } catch {
-            log.write(.error, "the database cannot be written", ["cause": "\(error)"])
+            log.write(.error, "the database is not writable", ["cause": "\(error)"])
             refusal = .notWritable
         }
         state.withLock { state in

@@ -55,7 +55,7 @@ extension RepeatKey {
         }
         guard Self.isWellFormed(requestID) else {
             throw ServerError.repeatability(
-                "Repeatability-Request-ID must be one text of 1 to \(Self.requestIDMax) visible "
+                "Repeatability-Request-ID must be one string of 1 to \(Self.requestIDMax) visible "
                     + "characters."
             )
         }
@@ -151,14 +151,14 @@ extension ServerError {
 
     /// The rejection of a key for a whole batch, whose requests are executed and repeated one by one.
     static let namedBatch = repeatability(
-        "Repeatability-Request-ID and Repeatability-First-Sent are not for a batch: each request of "
-            + "it carries its own, among its 'headers'."
+        "Repeatability-Request-ID and Repeatability-First-Sent do not apply to a batch. Send them in the "
+            + "'headers' of each request of the batch."
     )
 
     /// The rejection of a request id that was used for a different request.
     package static let anotherRequest = ServerError(
         400,
-        "Another request came with this Repeatability-Request-ID; each needs a name of its own.",
+        "A different request used this Repeatability-Request-ID. Send each request with its own id.",
         headers: [field: "rejected"],
         code: .repeatabilityMismatch
     )
@@ -166,7 +166,7 @@ extension ServerError {
     /// The rejection of a write whose entry the ledger may have removed, so that its outcome is unknown.
     package static let forgottenRequest = ServerError(
         412,
-        "Repeatability-First-Sent lies further back than the server remembers (limits.ledgerDays, "
+        "Repeatability-First-Sent is older than the idempotency ledger (limits.ledgerDays, "
             + "limits.ledgerBytes). Read the row, and decide whether the request is still needed.",
         headers: [field: "rejected"],
         code: .repeatabilityExpired
@@ -175,8 +175,8 @@ extension ServerError {
     /// The rejection of a write whose outcome could not be found later, because its time is in the future.
     package static let requestFromTheFuture = ServerError(
         412,
-        "Repeatability-First-Sent lies more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of "
-            + "the server's clock. Set it by the 'Date' of this answer, and send the request again.",
+        "Repeatability-First-Sent is more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of the "
+            + "server's clock. Set it according to the 'Date' of this response, and send the request again.",
         headers: [field: "rejected"],
         code: .repeatabilityAhead
     )

@@ -62,13 +62,16 @@ package enum DefinitionRules {
             guard let type = types[0], types[1] == type,
                 ColumnComparison.fits(rule.operator, type)
             else {
-                return "compare: two columns of one type are expected, which has this operator"
+                return
+                    "compare: two columns of the same type, which supports the operator, are expected"
             }
         }
         let names = Set((schema.columns + schema.systemColumns).map { $0.name.lowercased() })
         let wrong = table.aliases.first {
             names.contains($0.key.lowercased()) || !isColumn($0.value)
         }
-        return wrong.map { "aliases.\($0.key): a free name and a column of the table are expected" }
+        return wrong.map {
+            "aliases.\($0.key): an unused name and a column of the table are expected"
+        }
     }
 }

@@ -192,14 +192,16 @@ struct WriteRoutes {
             (body, table) = try service.body(call.request.body, for: table)
         }
         guard let id = pathID ?? body.id else {
-            throw ServerError.badRequest("The row's id is missing in path and body.")
+            throw ServerError.badRequest(
+                "The row's id is missing. Send it in the path or the body."
+            )
         }
         if pathID == nil { try ItemID.check(id) }
         let isOther = body.id.map { !$0.utf8.elementsEqual(id.utf8) } ?? false
         // A datasync PATCH treats the id as one of the claims about the stored row, which is read first.
         let isClaim = kind == .merge && call.generation == .datasync
         if isOther && !isClaim {
-            throw ServerError.badRequest("The id in the body is not that of the path.")
+            throw ServerError.badRequest("The id in the body differs from the id in the path.")
         }
         if kind == .replace { try table.checkAbsent(body.values) }
         // A hook sees one value, and a caller who may not read must not learn which one is stored.
@@ -353,6 +355,6 @@ struct WriteRoutes {
 
     private static func refuseReserved(_ body: RowBody) throws {
         guard let name = body.reserved.first else { return }
-        throw ServerError.badRequest("Member '\(name)' is set by the server; leave it out.")
+        throw ServerError.badRequest("Member '\(name)' is set by the server. Leave it out.")
     }
 }

@@ -13,8 +13,8 @@ package struct BackupLook: Sendable {
 
     init(_ connection: PostgresConnection, at place: String) throws {
         lines = [
-            "A database in PostgreSQL is backed up by PostgreSQL: a base backup, and the log (WAL) from "
-                + "there on.",
+            "A database in PostgreSQL is backed up by PostgreSQL: a base backup, and the log (WAL) that "
+                + "follows it.",
             "  pg_basebackup -d postgres://…\(place.dropFirst("postgres://".count)) -D DIRECTORY "
                 + "-Ft -z -X stream",
             "  archive_mode = on and archive_command, or pg_receivewal on another machine",
@@ -26,15 +26,15 @@ package struct BackupLook: Sendable {
         let receivers = try connection.run(Self.countReceivers).integer(0, 0)
         lines.append(
             receivers > 0
-                ? "WAL streamed elsewhere: \(receivers) now (pg_receivewal or a standby)"
-                : "WAL streamed elsewhere: nobody"
+                ? "WAL streaming: \(receivers) now (pg_receivewal or a standby)"
+                : "WAL streaming: no receiver"
         )
         lines.append("last base backup: \(try Self.lastBackup(connection))")
         isReady = archive.isWorking || receivers > 0
         lines.append(
             isReady
-                ? "What is committed is kept elsewhere, too. Restore one now and then, to be sure."
-                : "Nothing is kept elsewhere: what is lost with this PostgreSQL is lost."
+                ? "Commits are also stored elsewhere. Test a restore regularly."
+                : "There is no copy: if this server is lost, so is its data."
         )
     }
 
@@ -51,9 +51,9 @@ package struct BackupLook: Sendable {
                 WHERE name LIKE '%.backup'
                 """
             )
-            return found.isNull(0, 0) ? "none that the log knows of" : found.text(0, 0)
+            return found.isNull(0, 0) ? "none recorded in the WAL" : found.text(0, 0)
         } catch let error as PostgresError where error.state == "42501" {
-            return "this role may not look (GRANT pg_monitor)"
+            return "unknown, because the role lacks permission (GRANT pg_monitor)"
         }
     }
 
@@ -77,7 +77,7 @@ package struct BackupLook: Sendable {
             } else if found.isNull(0, 0) {
                 (text, isWorking) = ("on, but nothing was archived yet", false)
             } else {
-                (text, isWorking) = ("on, last at \(found.text(0, 0))", true)
+                (text, isWorking) = ("on, last archived at \(found.text(0, 0))", true)
             }
         }
     }

@@ -135,7 +135,7 @@ extension PostgresCare {
         }) {
             throw DatabaseError(
                 .missing,
-                "\(address): there is no table '\(missing)'. There are: "
+                "\(address): table '\(missing)' does not exist. Existing tables: "
                     + "\(known.joined(separator: ", "))."
             )
         }

@@ -42,7 +42,7 @@ package struct PostgresCare: Sendable {
     private var noTables: DatabaseError {
         DatabaseError(
             .missing,
-            "\(address): there are no tables of a server in this database."
+            "\(address): this database has no tables of a server."
         )
     }
 
@@ -84,7 +84,7 @@ package struct PostgresCare: Sendable {
                 let all = known.values.map(\.name).sorted().joined(separator: ", ")
                 throw DatabaseError(
                     .missing,
-                    "\(address): there is no table '\(missing)'. There are: \(all)."
+                    "\(address): table '\(missing)' does not exist. Existing tables: \(all)."
                 )
             }
             let wanted = names.map { Set($0.map { $0.lowercased() }) }

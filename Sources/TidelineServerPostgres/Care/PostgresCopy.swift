@@ -78,7 +78,7 @@ extension PostgresCopy: CopySource {
             guard try hasTables else {
                 throw DatabaseError(
                     .missing,
-                    "\(address): there are no tables of a server in this database."
+                    "\(address): this database has no tables of a server."
                 )
             }
             if try text(of: CopyProgress.key) != nil {
@@ -295,7 +295,7 @@ extension PostgresCopy: CopyTarget {
             guard tables == 0 else {
                 throw DatabaseError(
                     .exists,
-                    "\(address) has tables already; copy into a new database."
+                    "\(address) already has tables. Copy into a new database."
                 )
             }
             return nil

@@ -25,7 +25,7 @@ struct DatabaseIdentity: Hashable {
         system = try Self.first(Self.readSystem, connection).answer
         let (timeline, fault) = try Self.first(Self.readTimeline, connection)
         self.timeline = timeline
-        timelineFault = timeline == nil ? fault ?? "it has none" : nil
+        timelineFault = timeline == nil ? fault ?? "it has no timeline" : nil
         database = try Self.first([Self.readDatabase], connection).answer ?? "?"
     }
 

@@ -31,8 +31,8 @@ final class TimelineWatch: Sendable {
         return [
             StoreWarning(
                 "historyWatchOff",
-                "A failover that loses commits goes unnoticed: the server cannot read the timeline of "
-                    + "PostgreSQL (\(reason)). \(DatabaseIdentity.remedy)."
+                "A failover that loses commits cannot be detected, because the server cannot read the timeline "
+                    + "of PostgreSQL (\(reason)). \(DatabaseIdentity.remedy)."
             )
         ]
     }
@@ -140,7 +140,7 @@ final class TimelineWatch: Sendable {
             try connection.run(PostgresSchema.renewEpochOfTimeline, [.text(entered)])
             log.write(
                 .error,
-                "the database has another history than its servers knew; all clients pull again",
+                "the history of the database changed; all clients pull from the start",
                 [
                     "before": before, "timeline": entered,
                     "cause": row.isWhole
@@ -163,7 +163,7 @@ final class TimelineWatch: Sendable {
         guard !lost.isEmpty else {
             log.write(
                 .warning,
-                "the database has another timeline, and nothing is lost",
+                "the database has a new timeline; no commits were lost",
                 ["before": before, "timeline": found]
             )
             return
@@ -172,7 +172,7 @@ final class TimelineWatch: Sendable {
         stamps.forget()
         log.write(
             .error,
-            "the database has lost commits; all clients read from the beginning",
+            "the database lost commits; all clients pull from the start",
             ["before": before, "timeline": found, "tables": lost.joined(separator: ",")]
         )
     }
@@ -192,7 +192,7 @@ final class TimelineWatch: Sendable {
         guard isNew else { return }
         log.write(
             .warning,
-            "a failover that loses commits may go unnoticed: the role may not read the timeline",
+            "a failover that loses commits cannot be detected: the role cannot read the timeline",
             ["cause": reason ?? "", "do": DatabaseIdentity.remedy]
         )
     }

@@ -81,8 +81,8 @@ final class ReplicaReads: Sendable {
     /// Why the replica is not used for now.
     private enum Reason: String {
         case behind = "it is behind"
-        case otherEpoch = "it has another epoch: it is behind, or a copy of another database"
-        case failed = "it does not answer"
+        case otherEpoch = "its epoch differs: it is behind, or a copy of another database"
+        case failed = "it does not respond"
     }
 
     private struct State {
@@ -230,7 +230,7 @@ final class ReplicaReads: Sendable {
             defer { state = State() }
             return state.reason != nil
         }
-        if wasAside { log.write(.info, "the replica is read again") }
+        if wasAside { log.write(.info, "reads use the replica again") }
     }
 
     private func leave(_ reason: Reason) {
@@ -241,7 +241,7 @@ final class ReplicaReads: Sendable {
         guard before != reason else { return }
         log.write(
             .warning,
-            "the primary is read in place of the replica",
+            "reads use the primary instead of the replica",
             ["cause": reason.rawValue]
         )
     }

@@ -1,7 +1,7 @@
 // ForeignWriters: triggers that assign commit timestamps to the rows of external writers: psql, another service, a
 // nightly job.
 //
-//     mark     before a row is written: its version becomes 0, which says that it has no stamp yet
+//     mark     before a row is written: its version becomes 0, because it has no commit timestamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
 //     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction
 //
@@ -39,7 +39,7 @@ struct ForeignWriters {
         CREATE OR REPLACE FUNCTION tideline.refuse_truncate() RETURNS trigger
         LANGUAGE plpgsql AS $$
         BEGIN
-            RAISE EXCEPTION 'TRUNCATE would be told to no device; use DELETE'
+            RAISE EXCEPTION 'TRUNCATE is not reported to devices; use DELETE'
             USING ERRCODE = 'feature_not_supported';
         END $$;
         """
@@ -158,7 +158,7 @@ struct ForeignWriters {
             \(values)
             IF TG_OP = 'UPDATE' THEN
                 IF NEW."id" <> OLD."id" THEN
-                    RAISE EXCEPTION 'the id of a row is not changed: delete the row and insert another'
+                    RAISE EXCEPTION 'the id of a row cannot be changed; delete the row and insert another'
                     USING ERRCODE = 'integrity_constraint_violation';
                 END IF;
                 IF OLD."version" <> 0 THEN
@@ -247,7 +247,7 @@ struct ForeignWriters {
                 guard let bounds = Self.bounds(of: type) else { return nil }
                 let column = PostgresName.quoted(name)
                 let text =
-                    "'column \(column.replacing("'", with: "''")): no device can be told \(bounds.fault)'"
+                    "'column \(column.replacing("'", with: "''")): \(bounds.fault) cannot be sent to devices'"
                 return """
                     IF NEW.\(column) \(bounds.condition) AND NOT NEW."deleted"
                         AND (TG_OP = 'INSERT' OR NEW.\(column) IS DISTINCT FROM OLD.\(column)) THEN
@@ -262,15 +262,15 @@ struct ForeignWriters {
     /// Returns a condition, to follow a column, for values that have no wire form; nil if the type has none.
     static func bounds(of type: ColumnType) -> (condition: String, fault: String)? {
         switch type {
-        case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
-        case .decimal: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
+        case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "a number that is not finite")
+        case .decimal: ("IN ('NaN', 'Infinity', '-Infinity')", "a number that is not finite")
         case .dateTime:
             (
                 "NOT BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59.999999+00'",
-                "a time outside of the years 1 to 9999"
+                "a time outside the years 1 to 9999"
             )
         case .date:
-            ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a day outside of the years 1 to 9999")
+            ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a date outside the years 1 to 9999")
         case .string, .integer, .boolean, .time, .guid, .binary, .json, .enumeration: nil
         }
     }

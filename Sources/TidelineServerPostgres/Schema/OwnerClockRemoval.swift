@@ -27,8 +27,8 @@ struct OwnerClockRemoval {
     /// The error of a command that does not migrate.
     static let refusal = DatabaseError(
         .schemaChange,
-        "The tables of this database have a clock for each owner, as earlier versions allowed. Start the server once, "
-            + "or run 'tideline migrate --apply': either gives them one clock."
+        "The tables of this database have a clock for each owner, from an earlier version. Start the server once, "
+            + "or run 'tideline migrate --apply': both give them one table clock each."
     )
 
     /// Replaces the owner clocks with table clocks.

@@ -20,7 +20,7 @@ extension PostgresAdoption {
         )
         guard found.count > 0 else { return }
         throw SchemaError(
-            "Table '\(name)' is in the database as '\(found.text(0, 0))': declare it so."
+            "Table '\(name)' exists in the database as '\(found.text(0, 0))'. Use this spelling in the configuration."
         )
     }
 
@@ -48,12 +48,12 @@ extension PostgresAdoption {
         )
         if found.boolean(0, 0) {
             throw refuse(
-                "is UNLOGGED: a crash of PostgreSQL would empty it. First: ALTER TABLE \(relation) SET LOGGED."
+                "is UNLOGGED, so a crash of PostgreSQL would empty it. First run: ALTER TABLE \(relation) SET LOGGED."
             )
         }
         if found.boolean(0, 1) {
             throw refuse(
-                "has tables that inherit from it, whose rows are not its own: it cannot be served."
+                "cannot be served because other tables inherit from it and their rows would appear in it."
             )
         }
     }
@@ -91,8 +91,8 @@ extension PostgresAdoption {
             guard !names.isEmpty else { continue }
             throw refusal(
                 column,
-                "has to get another type, which PostgreSQL refuses while there is "
-                    + "\(names.joined(separator: ", ")). Drop that, migrate, and make it again"
+                "needs another type, which PostgreSQL does not allow while it is used by "
+                    + "\(names.joined(separator: ", ")). Drop that, migrate, and create it again"
             )
         }
     }
@@ -109,7 +109,8 @@ extension PostgresAdoption {
         )
         guard found.count > 0 else { return }
         throw refuse(
-            "has the constraint '\(found.text(0, 0))' on its 'version', which is the server's from now on: drop it first."
+            "has the constraint '\(found.text(0, 0))' on its column 'version', which the server will set. "
+                + "Drop the constraint first."
         )
     }
 
@@ -131,7 +132,7 @@ extension PostgresAdoption {
             faults.append(
                 (
                     "count(*) FILTER (WHERE \(name) \(bounds.condition))",
-                    "rows have in '\(column.name)' \(bounds.fault), and no device can be told that"
+                    "rows have a value in '\(column.name)' that cannot be sent to devices (\(bounds.fault))"
                 )
             )
         }

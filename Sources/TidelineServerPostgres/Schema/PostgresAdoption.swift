@@ -46,7 +46,7 @@ struct PostgresAdoption {
         }
         guard kind.text(0, 0) == "r" else {
             throw SchemaError(
-                "'\(table.name)' is in the database and is not a plain table: it cannot be served."
+                "'\(table.name)' exists in the database but is not a plain table, so it cannot be served."
             )
         }
         let found = try connection.run(Self.readColumns, [name])
@@ -129,7 +129,7 @@ struct PostgresAdoption {
         let last =
             "SELECT setval('\(sequence.replacing("'", with: "''"))', coalesce(max(\"id\"), 0) + 1, false)"
         statements.append((last + " FROM \(relation)", ""))
-        changes.append("its 'id' is numbered by a sequence, no identity")
+        changes.append("its 'id' is numbered by a sequence instead of an identity")
     }
 
     private mutating func bringSystemColumns() throws {
@@ -143,7 +143,7 @@ struct PostgresAdoption {
         for (name, type, declaration) in wanted {
             if let found = columns[name] {
                 guard found.type == type else {
-                    throw refusal(name, "is \(found.type); the server needs it as \(type)")
+                    throw refusal(name, "is \(found.type) but must be \(type)")
                 }
                 fill(name, found, declaration)
                 continue
@@ -154,7 +154,7 @@ struct PostgresAdoption {
         }
         if !added.isEmpty { changes.append("it gets \(added.joined(separator: ", "))") }
         if columns["updatedAt"] != nil {
-            changes.append("its 'updatedAt' is set by the server from now on")
+            changes.append("its 'updatedAt' will be set by the server")
         }
     }
 
@@ -167,7 +167,7 @@ struct PostgresAdoption {
         let set = "UPDATE \(relation) SET \"\(name)\" = \(standard) WHERE \"\(name)\" IS NULL"
         statements.append((set, ""))
         statements.append(("\(alter) SET NOT NULL", ""))
-        changes.append("its '\(name)' is \(standard) where it was null")
+        changes.append("its '\(name)' becomes \(standard) in rows where it is null")
     }
 
     // MARK: - Declared columns
@@ -176,7 +176,10 @@ struct PostgresAdoption {
         guard let found = columns[column.name] else {
             let other = columns.keys.sorted().first { SchemaPlan.isSame($0, column.name) }
             guard let other else { return }
-            throw refusal(column.name, "is there as '\(other)'; declare it so")
+            throw refusal(
+                column.name,
+                "exists in the database as '\(other)'; use this spelling in the configuration"
+            )
         }
         if found.isGenerated { throw refusal(column.name, "is generated, and cannot be written") }
         if found.isIdentity, column.name != SystemColumn.id {
@@ -201,7 +204,7 @@ struct PostgresAdoption {
                 """, ""
             )
         )
-        changes.append("'\(column.name)' becomes \(wanted), until now \(found.type)")
+        changes.append("'\(column.name)' becomes \(wanted), previously \(found.type)")
     }
 
     /// Returns the new type of a column and the conversion of its values; nil if the type does not change.
@@ -256,11 +259,13 @@ struct PostgresAdoption {
             let declared = table.schema.columns.first { $0.name == name }
             if declared == nil, column.isNotNull, !column.hasDefault {
                 changes.append(
-                    "'\(name)' is not declared, not null and has no default: devices' inserts are "
-                        + "refused until it has one"
+                    "'\(name)' is NOT NULL, is not declared and has no default: inserts of devices are "
+                        + "rejected until it has one"
                 )
             } else if let declared, declared.isNullable, column.isNotNull {
-                changes.append("'\(name)' is declared as nullable, and null is refused there")
+                changes.append(
+                    "'\(name)' is declared as nullable but is NOT NULL in the database, which rejects null"
+                )
             }
         }
     }

@@ -108,7 +108,7 @@ struct PostgresRowChange {
         }
         if hasValues {
             try makeMarks()
-            script.note("The values of \(from.quoted) are converted and written one by one.")
+            script.note("The values of \(from.quoted) are converted and written row by row.")
             if !script.isDry {
                 try convertValues(from, to, target, ColumnConversion(old, to: new))
             }

@@ -67,7 +67,7 @@ struct PostgresSchemaChange {
         guard let number = Int64(format), number <= PostgresSchema.formatVersion else {
             throw DatabaseError(
                 .newerFormat,
-                "A newer server made the tables of this database (format \(format)). "
+                "The tables of this database were created by a newer server (format \(format)). "
                     + "Use that version or a later one."
             )
         }
@@ -195,9 +195,9 @@ struct PostgresSchemaChange {
     private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
         SchemaError(
             """
-            The declared tables do not fit those of the database:
+            The declared tables do not match the tables in the database:
             \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
-            Nothing was changed. Declare them as they are, or let the tables be changed: \
+            Nothing was changed. Declare the tables as they are in the database, or change the tables: \
             'tideline migrate --dry-run' with the same options shows what would be done, and \
             'tideline migrate --apply' does it.
             """
@@ -237,7 +237,7 @@ struct PostgresSchemaChange {
             case .adoptTable, .renameColumn, .dropColumn, .convert, .fillNulls, .removeOwnerClocks,
                 .restoreTable,
                 .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
-                throw SchemaError("\(step.place): it was made with another type meanwhile.")
+                throw SchemaError("\(step.place): another server created it with a different type.")
             }
         }
         let isUnheard = try stored.map { try SchemaLosses.isUnheard($0, connection) } ?? false
@@ -251,7 +251,7 @@ struct PostgresSchemaChange {
         return (merged, begin)
     }
 
-    // MARK: - What is there
+    // MARK: - Current schema
 
     private func storedTables() throws -> [TableDefinition] {
         let result = try connection.run(PostgresSchema.readTables)
@@ -327,7 +327,7 @@ struct PostgresSchemaChange {
         }
     }
 
-    // MARK: - Carrying out
+    // MARK: - Execution
 
     /// Changes a table to match its declaration; existing columns keep their positions, and new ones follow.
     private func bring(

@@ -72,8 +72,8 @@ struct SchemaLosses {
         )
         guard found.count > 0 else { return }
         throw SchemaError(
-            "Table '\(table.name)' is in the schema '\(found.text(0, 0))', where this server does not find it: "
-                + "its role needs that schema in its search_path, and the right to use it."
+            "Table '\(table.name)' is in the schema '\(found.text(0, 0))', where this server does not find it. "
+                + "Add that schema to the search_path of its role, and grant the role USAGE on it."
         )
     }
 
@@ -108,7 +108,7 @@ struct SchemaLosses {
     ) -> SchemaError {
         let (relation, name) = (PostgresName.quoted(table.name), PostgresName.quoted(column.name))
         return SchemaError(
-            "Table '\(table.name)', column '\(column.name)': its type was changed to \(type), and it is served as "
+            "Table '\(table.name)', column '\(column.name)': its type was changed to \(type), but it is served as "
                 + "\(column.type.name). Change it back: ALTER TABLE \(relation) ALTER COLUMN \(name) TYPE "
                 + "\(form.declaration) USING \(name)::\(form.typeName)."
         )
@@ -116,8 +116,8 @@ struct SchemaLosses {
 
     private static func madeAnew(_ table: TableDefinition, without column: String) -> SchemaError {
         SchemaError(
-            "Table '\(table.name)' has no column '\(column)' any more: it was created again. Rename or drop it, and "
-                + "'tideline migrate --apply' makes the server's table, empty."
+            "Table '\(table.name)' was recreated without the column '\(column)'. Rename or drop it, then run "
+                + "'tideline migrate --apply', which creates the server's table empty."
         )
     }
 

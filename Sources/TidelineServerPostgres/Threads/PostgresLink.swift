@@ -42,7 +42,7 @@ struct PostgresLink {
             try greet(made)
             try keeping?.begin(made)
             if failure != nil {
-                log.write(.info, "the database answers again", ["at": address.description])
+                log.write(.info, "the database responds again", ["at": address.description])
             }
             open = made
             failure = nil
@@ -97,8 +97,8 @@ final class StatementKeeping: Sendable {
         guard !wasOver else { return }
         log.write(
             .warning,
-            "statements are not kept",
-            ["cause": "a pooler gives each transaction another connection of the database"]
+            "prepared statements are disabled",
+            ["cause": "a connection pooler gives each transaction another database connection"]
         )
     }
 }

@@ -138,7 +138,7 @@ extension PostgresCare {
             guard !found.boolean(0, 0) else {
                 throw DatabaseError(
                     .missing,
-                    "\(address): there are no tables of a server in this database."
+                    "\(address): this database has no tables of a server."
                 )
             }
             // No server with an audit log has used this database.

@@ -130,8 +130,8 @@ final class PostgresWriteSession: WriteSession {
             log.write(
                 .warning,
                 """
-                writes wait for locks of another program, such as those of the rows that foreign keys refer to: \
-                those that do not get them soon are answered with 503
+                writes wait for locks of another program, for example on rows that foreign keys refer to; \
+                writes that do not get their locks soon are rejected with 503
                 """
             )
         }

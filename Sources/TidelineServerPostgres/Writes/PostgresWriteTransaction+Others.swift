@@ -45,7 +45,7 @@ extension PostgresWriteTransaction {
 
     private static let leftOut = PostgresError(
         state: "23000",
-        "a trigger or a rule of the table left a row out"
+        "a trigger or a rule of the table skipped a row"
     )
 
     private mutating func stampAgain(

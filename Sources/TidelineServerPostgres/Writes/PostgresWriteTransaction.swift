@@ -415,7 +415,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         }
         state.take(plan.change, stamp: stamp, of: table, now: now)
         let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
-        // The place of an audit entry comes from a sequence, which a rollback does not put back.
+        // Audit entries are numbered by a sequence, which a rollback does not reset.
         if let entry, !isDryRun { state.audits.append(entry) }
         return plan.outcome
     }

@@ -58,14 +58,14 @@ package struct DatabaseBackup: Sendable {
     private static func exists(_ path: String) -> DatabaseError {
         DatabaseError(
             .exists,
-            "'\(path)' exists, and a backup overwrites nothing. Give it another name."
+            "'\(path)' already exists, and a backup never overwrites a file. Give another name."
         )
     }
 
     /// Creates the copy's file, and locks it until it is closed or this process ends.
     private func reserve(_ partial: String) throws -> Int32 {
         let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw systemError("cannot be made") }
+        guard file >= 0 else { throw systemError("cannot be created") }
         // File systems without locks have to be trusted.
         _ = flock(file, LOCK_EX | LOCK_NB)
         return file
@@ -170,15 +170,15 @@ package struct DatabaseBackup: Sendable {
         case EEXIST: throw Self.exists(target)
         case EPERM, ENOTSUP, ENOSYS, EMLINK:
             try checkTarget()
-            guard rename(partial, target) == 0 else { throw systemError("cannot be made") }
-        default: throw systemError("cannot be made")
+            guard rename(partial, target) == 0 else { throw systemError("cannot be created") }
+        default: throw systemError("cannot be created")
         }
     }
 
     private func systemError(_ what: String) -> DatabaseError {
         switch errno {
         case ENOSPC, EDQUOT: .full(target)
-        case EROFS, EACCES, EPERM: .notPermitted(target, "may not be written")
+        case EROFS, EACCES, EPERM: .notPermitted(target, "cannot be written")
         default:
             DatabaseError(.unavailable, "'\(target)' \(what): \(String(cString: strerror(errno))).")
         }

@@ -106,7 +106,7 @@ package struct DatabaseCare: Sendable {
         }) {
             throw DatabaseError(
                 .missing,
-                "'\(path)' has no table '\(missing)'. It has: \(known.joined(separator: ", "))."
+                "'\(path)' has no table '\(missing)'. Its tables: \(known.joined(separator: ", "))."
             )
         }
         return known.filter { table in

@@ -11,10 +11,10 @@ extension DatabaseError {
         case _ where error.isBusy:
             self.init(
                 .inUse,
-                "'\(path)' is locked by another program. Let that one finish, then try again."
+                "'\(path)' is locked by another program. Wait until that program finishes, then try again."
             )
         case _ where error.isReadOnly: self = .readOnly(path)
-        case _ where error.isNotPermitted: self = .notPermitted(path, "may not be opened")
+        case _ where error.isNotPermitted: self = .notPermitted(path, "cannot be opened")
         case _ where error.isCorrupt: self = .damaged(path)
         case _ where error.isFull: self = .full(path)
         case _ where error.isNotADatabase: self = .notADatabase(path)
@@ -27,8 +27,8 @@ extension DatabaseError {
             self.init(
                 .unavailable,
                 """
-                '\(path)' cannot be read or written (I/O error \(error.code)). Check the disk: \
-                whether it is full, whether the system reports faults of it.
+                '\(path)' cannot be read or written (I/O error \(error.code)). Check whether \
+                the disk is full and whether the system reports disk errors.
                 """
             )
         default:
@@ -52,25 +52,25 @@ extension DatabaseError {
         DatabaseError(
             .missing,
             """
-            There is no file '\(path)', but a '\(path).restoring': a restore was cut short. Run \
+            The file '\(path)' does not exist, but '\(path).restoring' does: a restore was interrupted. Run \
             'tideline restore FILE' with the same backup again.
             """
         )
     }
 
     static func missing(_ path: String) -> DatabaseError {
-        DatabaseError(.missing, "There is no file '\(path)'.")
+        DatabaseError(.missing, "The file '\(path)' does not exist.")
     }
 
     static func noFolder(_ folder: String, of path: String) -> DatabaseError {
         DatabaseError(
             .missing,
-            "The folder of '\(path)' does not exist. Make it first: mkdir -p '\(folder)'"
+            "The folder of '\(path)' does not exist. Create it first: mkdir -p '\(folder)'"
         )
     }
 
     static func isFolder(_ path: String) -> DatabaseError {
-        DatabaseError(.foreign, "'\(path)' is a folder; the name of a file is expected.")
+        DatabaseError(.foreign, "'\(path)' is a folder. Give the name of a file.")
     }
 
     static func notAFile(_ path: String) -> DatabaseError {
@@ -88,8 +88,8 @@ extension DatabaseError {
         DatabaseError(
             .notPermitted,
             """
-            '\(path)' is read-only for this process. The file and its folder have to be writable, \
-            and so has their file system.
+            '\(path)' is read-only for this process. Make the file, its folder and their file system \
+            writable.
             """
         )
     }
@@ -98,8 +98,8 @@ extension DatabaseError {
         DatabaseError(
             .inUse,
             """
-            '\(path)' is in use by another server\(process). Stop that one first, or give this \
-            one a database of its own.
+            '\(path)' is in use by another server\(process). Stop that server first, or give this \
+            server its own database.
             """
         )
     }
@@ -107,7 +107,7 @@ extension DatabaseError {
     static func notADatabase(_ path: String) -> DatabaseError {
         DatabaseError(
             .foreign,
-            "'\(path)' is not an SQLite database. Give a database of this server, or a new file."
+            "'\(path)' is not an SQLite database. Give a database of a Tideline server, or a new file."
         )
     }
 
@@ -115,8 +115,8 @@ extension DatabaseError {
         DatabaseError(
             .foreign,
             """
-            '\(path)' is a database of another program: this server did not make it, and leaves \
-            it alone. Give a database of this server, or a new file.
+            '\(path)' was not created by a Tideline server, so it is not changed. Give a database of a \
+            Tideline server, or a new file.
             """
         )
     }
@@ -131,7 +131,7 @@ extension DatabaseError {
     static func unreadable(_ path: String) -> DatabaseError {
         DatabaseError(
             .foreign,
-            "'\(path)' is not an SQLite database, or it is an encrypted store, which only its app reads."
+            "'\(path)' is not an SQLite database, or it is an encrypted store, which only its app can read."
         )
     }
 
@@ -140,7 +140,7 @@ extension DatabaseError {
             .foreign,
             """
             '\(path)' is the local store of a client, not the database of a server. Give a \
-            database of this server, or a new file.
+            database of a Tideline server, or a new file.
             """
         )
     }
@@ -149,8 +149,8 @@ extension DatabaseError {
         DatabaseError(
             .newerFormat,
             """
-            '\(path)' is of format \(found), which a newer server made; this one knows up to \
-            \(known). Install the newer server. The file was not changed.
+            '\(path)' was created by a newer server (format \(found), supported up to \(known)). Install \
+            the newer server. The file was not changed.
             """
         )
     }
@@ -160,7 +160,7 @@ extension DatabaseError {
             .staleLog,
             """
             '\(path)-wal' belongs to another database that had this name, and would damage this \
-            one. Move '\(path)-wal' and '\(path)-shm' away, then try again.
+            database. Move '\(path)-wal' and '\(path)-shm' away, then try again.
             """
         )
     }
@@ -169,8 +169,9 @@ extension DatabaseError {
         DatabaseError(
             .damaged,
             """
-            '\(path)' has no tables of a server. Where it was copied without its log, '\(path)-wal', \
-            everything is in that: copy it, too. A server that is started with a new file makes them.
+            '\(path)' has no tables of a server. If it was copied without its log, '\(path)-wal', copy \
+            the log as well, because it contains the tables. For a new database, start the server with \
+            a new file.
             """
         )
     }
@@ -188,7 +189,7 @@ extension DatabaseError {
     static func full(_ path: String) -> DatabaseError {
         DatabaseError(
             .full,
-            "The disk of '\(path)' is full. Make room, then try again."
+            "The disk of '\(path)' is full. Free space on it, then try again."
         )
     }
 }

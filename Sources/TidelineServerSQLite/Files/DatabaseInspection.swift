@@ -47,7 +47,7 @@ package struct DatabaseInspection {
         guard stat(path, &status) == 0 else { throw DatabaseError.missing(path) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw DatabaseError.notAFile(path) }
         guard access(path, R_OK) == 0 else {
-            throw DatabaseError.notPermitted(path, "may not be read")
+            throw DatabaseError.notPermitted(path, "cannot be read")
         }
         return try DatabaseError.naming(path) {
             guard try DatabaseHeader(path: path).isDatabase else {

@@ -52,7 +52,7 @@ package struct DatabaseRestore: Sendable {
         guard !Self.isSame(backup, copy) else {
             throw DatabaseError(
                 .exists,
-                "'\(backup)' is the file that a restore makes, and would be lost. Rename it first."
+                "'\(backup)' is the temporary file of a restore and would be overwritten. Rename it first."
             )
         }
         try ServerFile(path: backup).check()
@@ -101,7 +101,7 @@ package struct DatabaseRestore: Sendable {
         guard stored == epoch, ServerFile.size(of: copy + "-wal") ?? 0 == 0 else {
             throw DatabaseError(
                 .unavailable,
-                "'\(copy)' cannot be written as a whole. Look at the disk, then try again."
+                "'\(copy)' cannot be written completely. Check the disk, then try again."
             )
         }
         return epoch
@@ -151,8 +151,8 @@ package struct DatabaseRestore: Sendable {
                 .unavailable,
                 "'\(name)' cannot be renamed: \(fault). "
                     + (isUndone
-                        ? "The database is as it was."
-                        : "What was moved aside is '\(former ?? target)' and could not be moved back.")
+                        ? "The database was not changed."
+                        : "The old database is now '\(former ?? target)' and cannot be moved back.")
             )
         }
         return former

@@ -42,7 +42,7 @@ package final class FileCopy {
                 guard try DatabaseInspection.has(table, database) else {
                     throw DatabaseError(
                         .unavailable,
-                        "'\(path)' is of an older version. Start its server once, then try again."
+                        "'\(path)' was created by an older version. Start its server once, then try again."
                     )
                 }
             }
@@ -257,7 +257,7 @@ extension FileCopy: CopyTarget {
             if let text = try text(of: CopyProgress.key) { return CopyProgress(text) }
             let tables = try database.integer("SELECT count(*) FROM \"tideline_tables\"") ?? 0
             guard tables == 0 else {
-                throw DatabaseError(.exists, "'\(path)' has tables already; copy into a new file.")
+                throw DatabaseError(.exists, "'\(path)' already has tables. Copy into a new file.")
             }
             return nil
         }

@@ -58,7 +58,7 @@ final class FileLock: Sendable {
             switch errno {
             case ENOSPC, EDQUOT: throw .full(database)
             case EROFS, EACCES, EPERM: throw .readOnly(database)
-            default: throw .notPermitted(path, "may not be opened")
+            default: throw .notPermitted(path, "cannot be opened")
             }
         }
         if flock(file, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK {

@@ -65,7 +65,7 @@ struct ServerFile {
             default: throw DatabaseError.notAFile(path)
             }
             guard access(path, R_OK) == 0 else {
-                throw DatabaseError.notPermitted(path, "may not be read")
+                throw DatabaseError.notPermitted(path, "cannot be read")
             }
             return
         }
@@ -74,7 +74,7 @@ struct ServerFile {
         guard access(folder, F_OK) == 0 else {
             throw DatabaseError.noFolder(folder, of: path)
         }
-        guard isMissing else { throw DatabaseError.notPermitted(path, "may not be opened") }
+        guard isMissing else { throw DatabaseError.notPermitted(path, "cannot be opened") }
         guard mayBeNew else {
             throw wasBeingRestored ? DatabaseError.halfRestored(path) : DatabaseError.missing(path)
         }

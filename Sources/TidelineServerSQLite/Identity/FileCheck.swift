@@ -39,7 +39,7 @@ enum FileCheck {
             } catch let error as SQLiteError where error.isInterrupt {
                 log.write(
                     .info,
-                    "the database is too large to be checked whole at the start",
+                    "the database is too large to be checked completely at the start",
                     ["checked": "\(timeMax)"]
                 )
             }

@@ -24,9 +24,9 @@ enum FileFault: Hashable, Sendable {
     /// A description of the fault, without file names.
     private var reason: String {
         switch self {
-        case .missing: "The database file is not at its path any more."
-        case .replaced: "Another file is at the path of the database file."
-        case .truncated: "The database file or its log was cut off."
+        case .missing: "The database file or its log was moved or deleted."
+        case .replaced: "The database file was replaced."
+        case .truncated: "The database file or its log was truncated."
         case .locked: "The lock file of the database was removed or replaced."
         case .damaged: "The database file is damaged."
         }
@@ -36,8 +36,8 @@ enum FileFault: Hashable, Sendable {
     var refusal: ServerError {
         ServerError(
             503,
-            "\(reason) Nothing is written until the operator has repaired this and restarted the server; "
-                + "the server's log says how.",
+            "\(reason) Writes are disabled until the operator repairs this and restarts the server. The "
+                + "server's log contains the steps.",
             headers: ["Retry-After": "60"],
             code: code
         )
@@ -51,13 +51,13 @@ enum FileFault: Hashable, Sendable {
                 + "was deleted, restore a backup: tideline restore FILE"
         case .replaced(let file):
             "'\(file)' is not the file that the server opened. Stop the server, move it and its -wal and -shm "
-                + "files away, then put the right file in place: tideline restore FILE"
+                + "files away, then restore the right file: tideline restore FILE"
         case .truncated(let file):
-            "'\(file)' is shorter than the server left it. Stop the server, keep a copy of the files, and "
+            "'\(file)' is shorter than when the server last wrote it. Stop the server, keep a copy of the files, and "
                 + "restore a backup: tideline restore FILE"
         case .locked(let file):
             "'\(file)' is not the file that the server locked. Stop all servers of this database, then start "
-                + "one; leave the lock file in place"
+                + "one. Do not remove the lock file"
         case .damaged(let file):
             "'\(file)' is damaged. Stop the server, keep a copy of the file with its -wal, and restore a "
                 + "backup: tideline restore FILE"

@@ -95,17 +95,17 @@ enum FileHistory: Hashable, Sendable {
         switch (inside, outside) {
         case (nil, nil): self = .same
         case (let inside?, _) where inside.name == FileIdentity.backup:
-            self = .changed("it is a backup that was put in place without 'tideline restore'")
+            self = .changed("it is a backup that was not restored with 'tideline restore'")
         case (let inside?, nil) where inside.inode == inode: self = .same
         case (_, nil):
             self = .changed(
-                "it is a copy, and the lock file that says how old it may be is missing"
+                "it is a copy, and the lock file that shows how old it may be is missing"
             )
         case (let inside?, let outside?) where outside.identities.contains(inside.name):
             self =
                 stamp < outside.stamp
-                ? .changed("it lacks commits that the server had acknowledged") : .same
-        case (_, _?): self = .changed("another file was put at its path")
+                ? .changed("it lacks commits that the server has acknowledged") : .same
+        case (_, _?): self = .changed("the file at its path was replaced")
         }
     }
 }

@@ -70,13 +70,17 @@ final class FileWatch: Sendable {
         if let reason {
             log.write(
                 .warning,
-                "the database is not as its server left it: clients pull everything again",
+                "the database differs from what its server last wrote; clients pull everything from the start",
                 ["cause": reason]
             )
         }
         if !lock.isWritable {
             let warning = Self.unwritableLock(lock.path)
-            log.write(.warning, "the history of the file is not watched", ["cause": warning.text])
+            log.write(
+                .warning,
+                "the history of the database file is not watched",
+                ["cause": warning.text]
+            )
         }
         beginLooks()
     }
@@ -85,8 +89,9 @@ final class FileWatch: Sendable {
     static func unwritableLock(_ path: String) -> StoreWarning {
         StoreWarning(
             "fileHistoryOff",
-            "The server cannot write '\(path)', so a database that is replaced while no server runs goes "
-                + "unnoticed. Give the file to the user of the server, or remove it while no server runs."
+            "The server cannot write '\(path)', so it cannot detect that the database is replaced "
+                + "while no server runs. Change the file's owner to the server's user, or remove the file while no "
+                + "server runs."
         )
     }
 
@@ -183,7 +188,7 @@ final class FileWatch: Sendable {
         }
     }
 
-    // MARK: - Looks
+    // MARK: - Checks
 
     /// Returns why nothing may be written or acknowledged; nil if the file is valid.
     func check() -> ServerError? {
@@ -217,7 +222,7 @@ final class FileWatch: Sendable {
         state.fault = fault
         log.write(
             .error,
-            "the database file is at fault; nothing is written any more",
+            "the database file is damaged or was replaced; writes are disabled",
             ["cause": fault.code.rawValue, "do": fault.remedy]
         )
     }

@@ -171,12 +171,12 @@ final class WriteAheadLog: Sendable {
         if isHeld, isOwn {
             log.write(
                 .warning,
-                "the write-ahead log grows: writes and reads of this server leave it no pause"
+                "the write-ahead log grows: continuous reads and writes prevent a checkpoint"
             )
         } else if isHeld {
             log.write(
                 .warning,
-                "the write-ahead log grows: another program reads the database for long"
+                "the write-ahead log grows: a long read by another program prevents a checkpoint"
             )
         }
         _ = wake.wait(timeout: Self.pauseEnd)
@@ -193,7 +193,7 @@ final class WriteAheadLog: Sendable {
             return try file.copying { try database.checkpoint(mode) }
         } catch {
             file?.met(error)
-            log.write(.warning, "the log was not copied to the database", ["cause": "\(error)"])
+            log.write(.warning, "a checkpoint failed", ["cause": "\(error)"])
             return false
         }
     }

@@ -110,7 +110,7 @@ struct RowChange {
         } catch let error as SQLiteError where error.isGeneric {
             throw SchemaError(
                 "Table '\(table)', column '\(name)': an index, a view or a trigger that this "
-                    + "server did not make uses it. Remove that first; nothing was changed."
+                    + "server did not create uses it. Nothing was changed. Drop that object first."
             )
         }
     }

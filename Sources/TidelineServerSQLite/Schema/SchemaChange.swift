@@ -67,7 +67,7 @@ struct SchemaChange {
         let steps = try SchemaPlan(stored.map { [$0] } ?? [], in: SQLiteFacts(database: database))
             .steps(to: [table], isComplete: false)
         for step in steps where !step.onlyAdds {
-            throw SchemaError("\(step.place): it was made with another type meanwhile.")
+            throw SchemaError("\(step.place): another server created it with a different type.")
         }
         let merged = try bring(table, from: stored, by: steps)
         if stored == nil {
@@ -145,9 +145,9 @@ struct SchemaChange {
     private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
         SchemaError(
             """
-            The declared tables do not fit those of the database:
+            The declared tables do not match the tables in the database:
             \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
-            Nothing was changed. Declare them as they are, or let the stored rows be changed: \
+            Nothing was changed. Declare the tables as they are in the database, or change the stored rows: \
             'tideline migrate' with the same options shows what would be done, and \
             'tideline migrate --apply' does it.
             """
@@ -178,7 +178,7 @@ struct SchemaChange {
         return keys
     }
 
-    // MARK: - Carrying out
+    // MARK: - Execution
 
     /// Changes a table to match its declaration; existing columns keep their positions, and new ones follow.
     private func bring(

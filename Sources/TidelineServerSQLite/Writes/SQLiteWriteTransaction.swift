@@ -198,7 +198,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             return .refused(refusal)
         }
         guard try execute(plan.change, stamp, table) else {
-            throw SQLiteError.unexpected("a planned write could not be done")
+            throw SQLiteError.unexpected("a planned write could not be executed")
         }
         try audit(plan.change, operation, stamp, table)
         return plan.outcome

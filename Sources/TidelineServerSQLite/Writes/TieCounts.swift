@@ -47,7 +47,7 @@ package final class TieCounts: Sendable {
     private static let watchedMax = 4096
     /// The maximum number of departures while a list is read.
     private static let recentMax = 4096
-    /// As many rows as a millisecond can have.
+    /// The maximum number of rows per millisecond.
     private static let all = Int(1000 / SQLiteWriteTransaction.spacing)
 
     /// A duration longer than any pull.

@@ -62,10 +62,10 @@ extension ProcessTests {
                 let next = try await server.stop()
                 #expect(next == .exit(0))
                 let log = server.process.error
-                #expect(log.contains("a new database was made") && log.contains(path))
+                #expect(log.contains("a new database was created") && log.contains(path))
                 let again = try await server.restart()
                 _ = try await again.stop()
-                #expect(!again.process.error.contains("a new database was made"))
+                #expect(!again.process.error.contains("a new database was created"))
                 #expect(again.process.error.contains(path))
             }
         }

@@ -268,7 +268,7 @@ extension ProcessTests {
         @Test(
             "Inspect rejects missing files and files that are not SQLite databases",
             arguments: [
-                ("missing.db", "There is no file"), ("text.db", "not an SQLite database"),
+                ("missing.db", "does not exist"), ("text.db", "not an SQLite database"),
             ]
         )
         func otherFilesAreNotDescribed(_ name: String, _ text: String) async throws {

@@ -26,7 +26,7 @@ extension ProcessTests {
                     let finished = try await Self.serve(url, workspace)
                     #expect(finished.code == 2 && finished.output.isEmpty, "\(attributes)")
                     for words in [
-                        "database: ", "target_session_attrs=\(attributes)", "cannot write",
+                        "database: ", "target_session_attrs=\(attributes)", "rejects writes",
                         "Leave it out",
                     ] {
                         #expect(finished.error.contains(words), "\(finished.error)")
@@ -35,8 +35,8 @@ extension ProcessTests {
                 for option in ["", "&target_session_attrs=primary"] {
                     let finished = try await Self.serve(standby.url(of: name) + option, workspace)
                     #expect(finished.code == 1 && finished.output.isEmpty)
-                    #expect(finished.error.contains("No host of the address takes writes"))
-                    #expect(finished.error.contains("Name the host of the primary"))
+                    #expect(finished.error.contains("No host of the address accepts writes"))
+                    #expect(finished.error.contains("Add the host of the primary"))
                 }
                 for option in ["", "&target_session_attrs=primary"] {
                     let server = try await ServerProcess.start(

@@ -38,7 +38,7 @@ extension ProcessTests {
             Case(
                 words: ["backup", "@/b.db", "--database", "sqlite:@/a.db"],
                 code: 1,
-                names: ["No backup was made", "@/a.db"]
+                names: ["No backup was created", "@/a.db"]
             ),
             Case(
                 words: ["backup", "@/b.db", "--database", "sqlite::memory:"],

@@ -66,7 +66,7 @@ extension ProcessTests {
                         handing: descriptor
                     )
                     #expect(try await process.wait() == .exit(1))
-                    #expect(process.error.contains("descriptor 3 is not a listening socket"))
+                    #expect(process.error.contains("descriptor 3 is not a listening TCP socket"))
                 }
             }
         }

@@ -102,7 +102,7 @@ extension ProcessTests {
                 ),
                 (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
                 (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
-                (["token", "--config", "@/a.json", "--subject", "a\nb"], "none of them a control"),
+                (["token", "--config", "@/a.json", "--subject", "a\nb"], "no control characters"),
                 (
                     ["token", "--config", "@/a.json", "--subject", "a", "--expires", "0"],
                     "--expires: a number of seconds from 1"

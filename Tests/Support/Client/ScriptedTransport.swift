@@ -26,7 +26,7 @@ package final class ScriptedTransport: Transport {
             guard (400..<500).contains(status), body.hasPrefix(#"{"error""#) else {
                 return .response(status, headers, body)
             }
-            let members = #"{"title":"Refused","status":\#(status),"#
+            let members = #"{"title":"Rejected","status":\#(status),"#
             return .response(status, headers, members + body.dropFirst())
         }
 

@@ -102,7 +102,7 @@ import TidelineTestKit
             let held = await door.send("GET", "/health/ready")
             #expect(held.status == 503)
             // On a slow machine the writer's own wait may end before the probe's.
-            let causes = ["locked", "cannot be written"]
+            let causes = ["locked", "not writable"]
             #expect(causes.contains { held.error.contains($0) }, "\(held.error)")
             try other.execute("COMMIT")
             // The probe under way ends, and the next one finds the database ready.

@@ -52,14 +52,14 @@ import TidelineServerCore
             ("{}", "the body: 'requests' is missing"),
             (#"{"requests":{}}"#, "requests: an array is expected"),
             (#"{"requests":[1]}"#, "requests[0]: an object is expected"),
-            (#"{"requests":[],"more":1}"#, "a member that is not 'requests'"),
+            (#"{"requests":[],"more":1}"#, "a member other than 'requests'"),
             (#"{"requests":[],"requests":[]}"#, "duplicate member name"),
             (#"{"requests":[]} x"#, "text after the end"),
             (requests(#"{"method":"get","url":"a"}"#), "requests[0].id: it is missing"),
             (requests(#"{"id":1,"method":"get","url":"a"}"#), "requests[0].id: a string"),
             (requests(get("")), "requests[0].id: 1 to 128"),
             (requests(get("a b")), "requests[0].id: 1 to 128"),
-            (requests(get("1"), get("1")), "requests[1].id: it comes twice"),
+            (requests(get("1"), get("1")), "requests[1].id: it occurs twice"),
             (requests(#"{"id":"1","id":"2","method":"get","url":"a"}"#), "duplicate member name"),
             (requests(#"{"id":"1","url":"a"}"#), "requests[0].method: it is missing"),
             (requests(#"{"id":"1","method":"head","url":"a"}"#), "requests[0].method: one of"),
@@ -71,15 +71,21 @@ import TidelineServerCore
             (requests(get("1", "$batch")), "a batch cannot be part of a batch"),
             (requests(post("1", url: "/$BATCH")), "a batch cannot be part of a batch"),
             (requests(post("1", url: "/%24batch/")), "a batch cannot be part of a batch"),
-            (requests(get("1", "$2"), post("2")), "its '$' names no earlier request"),
-            (requests(get("1", "$1")), "its '$' names no earlier request"),
-            (requests(post("a/b"), get("2", "$a/b")), "an id with '/', '?' or '#' cannot be"),
-            (requests(post("a?b"), get("2", "$a?b")), "an id with '/', '?' or '#' cannot be"),
-            (requests(post("a:b"), get("2", "$c:b")), "its '$' names no earlier request"),
-            (requests(get("1"), get("2", "$1")), "names a request that is about no row"),
-            (requests(get("1", "tables/T/a/b"), get("2", "$1")), "that is about no row"),
-            (requests(get("1", "tables/T", #","dependsOn":["1"]"#)), "names no earlier request"),
-            (requests(get("1", "tables/T", #","dependsOn":["2"]"#), get("2")), "names no earlier"),
+            (requests(get("1", "$2"), post("2")), "its '$' does not name an earlier request"),
+            (requests(get("1", "$1")), "its '$' does not name an earlier request"),
+            (requests(post("a/b"), get("2", "$a/b")), "an id with '/', '?' or '#'"),
+            (requests(post("a?b"), get("2", "$a?b")), "an id with '/', '?' or '#'"),
+            (requests(post("a:b"), get("2", "$c:b")), "its '$' does not name an earlier request"),
+            (requests(get("1"), get("2", "$1")), "names a request that has no single row"),
+            (requests(get("1", "tables/T/a/b"), get("2", "$1")), "that has no single row"),
+            (
+                requests(get("1", "tables/T", #","dependsOn":["1"]"#)),
+                "does not name an earlier request"
+            ),
+            (
+                requests(get("1", "tables/T", #","dependsOn":["2"]"#), get("2")),
+                "does not name an earlier"
+            ),
             (requests(get("1", "tables/T", #","dependsOn":"1""#)), "an array of strings"),
             (
                 requests(get("1", "tables/T", #","dependsOn":[1]"#)),
@@ -95,12 +101,12 @@ import TidelineServerCore
                     post("2", #","atomicityGroup":"g","dependsOn":["g"]"#)
                 ), "the request's own group"
             ),
-            (requests(get("1", "tables/T", #","atomicityGroup":"g""#)), "only writes of tables"),
-            (requests(post("1", #","atomicityGroup":"g""#, url: "api/x")), "only writes of tables"),
-            (requests(post("1", #","atomicityGroup":"1""#)), "it is the id of a request"),
+            (requests(get("1", "tables/T", #","atomicityGroup":"g""#)), "only writes to tables"),
+            (requests(post("1", #","atomicityGroup":"g""#, url: "api/x")), "only writes to tables"),
+            (requests(post("1", #","atomicityGroup":"1""#)), "it is also the id of a request"),
             (
                 requests(post("g"), post("1", #","atomicityGroup":"g""#)),
-                "it is the id of a request"
+                "it is also the id of a request"
             ),
             (
                 requests(post("1", #","atomicityGroup":"g""#), post("g")),
@@ -114,17 +120,20 @@ import TidelineServerCore
                     post("3", #","atomicityGroup":"g""#)
                 ), "its requests are not adjacent"
             ),
-            (requests(post("1", #","more":1"#)), "a member that is none of"),
+            (requests(post("1", #","more":1"#)), "a member other than"),
             (requests(post("1", #","headers":[]"#)), "an object of strings"),
             (requests(post("1", #","headers":{"a":1}"#)), "headers: a string is expected"),
             (requests(post("1", #","headers":{"a":null}"#)), "an object of strings"),
-            (requests(post("1", #","headers":{"a b":"c"}"#)), "not that of a header"),
+            (requests(post("1", #","headers":{"a b":"c"}"#)), "not a valid header name"),
             (requests(post("1", #","headers":{"a":"c\r\nd: e"}"#)), "control characters"),
-            (requests(post("1", #","headers":{"a":"1","A":"2"}"#)), "a name comes twice"),
+            (requests(post("1", #","headers":{"a":"1","A":"2"}"#)), "a name occurs twice"),
             (requests(post("1", #","headers":{"authorization":"x"}"#)), "the token of the batch"),
             (requests(post("1", #","headers":{"X-ZUMO-AUTH":"x"}"#)), "the token of the batch"),
-            (requests(post("1", #","headers":{"host":"other"}"#)), "not that of the batch"),
-            (requests(get("1", "tables/T", #","body":{}"#)), "GET and DELETE have none"),
+            (
+                requests(post("1", #","headers":{"host":"other"}"#)),
+                "differs from that of the batch"
+            ),
+            (requests(get("1", "tables/T", #","body":{}"#)), "GET and DELETE have no body"),
             (
                 requests(post("1", #","headers":{"content-type":"text/plain"}"#)),
                 "a string is expected"

@@ -32,13 +32,18 @@ import TidelineTestKit
         Case(name: "newer", code: .newerFormat, words: ["format 99", "Install the newer server"]) {
             try sql("CREATE TABLE tideline_tables (a); PRAGMA user_version = 99", $0)
         },
-        Case(name: "tables of others", code: .foreign, words: ["another program"]) {
+        Case(name: "tables of others", code: .foreign, words: ["not created by a Tideline server"])
+        {
             try sql("CREATE TABLE t (a)", $0)
         },
-        Case(name: "a format of others", code: .foreign, words: ["another program"]) {
+        Case(
+            name: "a format of others",
+            code: .foreign,
+            words: ["not created by a Tideline server"]
+        ) {
             try sql("PRAGMA user_version = 1", $0)
         },
-        Case(name: "mark of others", code: .foreign, words: ["another program"]) {
+        Case(name: "mark of others", code: .foreign, words: ["not created by a Tideline server"]) {
             try sql("PRAGMA application_id = 5", $0)
         },
         Case(name: "store of a client", code: .foreign, words: ["local store of a client"]) {

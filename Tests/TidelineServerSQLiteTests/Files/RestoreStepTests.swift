@@ -98,7 +98,10 @@ import TidelineServerSQLite
             }
             let restore = DatabaseRestore(of: directory + "/backup.db", to: path)
             let error = #expect(throws: DatabaseError.self) { try restore.make(now: .min) }
-            #expect(error?.message.contains("is as it was") == true, "\(error?.message ?? "")")
+            #expect(
+                error?.message.contains("The database was not changed") == true,
+                "\(error?.message ?? "")"
+            )
             let left = try Self.files.contentsOfDirectory(atPath: directory)
             #expect(!left.contains { $0.hasSuffix("-1000") || $0.contains("restoring") })
             #expect(try await Self.ids(path) == ["a", "b"])
@@ -128,7 +131,7 @@ import TidelineServerSQLite
             ]
             for call in care {
                 let error = #expect(throws: DatabaseError.self) { try call() }
-                #expect(error?.message.contains("has not ended") == true)
+                #expect(error?.message.contains("is incomplete") == true)
             }
             // The copy continues from where it was interrupted.
             try ServerDatabase.copy(

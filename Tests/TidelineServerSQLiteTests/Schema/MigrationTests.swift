@@ -141,9 +141,9 @@ import TidelineServerSQLite
             }
             let text = error?.description ?? ""
             for words in [
-                "column 'b': it holds 2 values of integer and is declared as boolean. 1 of them",
-                "column 'c': it is declared as not nullable, and 1 row holds null",
-                "column 'a': it is in the database with 2 values and not declared",
+                "column 'b': it has 2 values of type integer but is declared as boolean. 1 of them",
+                "column 'c': it is declared as not nullable, but 1 row has null",
+                "column 'a': it exists in the database with 2 values but is not declared",
                 "Nothing was changed", "'tideline migrate --apply'",
             ] {
                 #expect(text.contains(words), "\(text)")
@@ -286,7 +286,7 @@ import TidelineServerSQLite
             #expect(
                 plan.steps == [
                     "Table 'U' is made.",
-                    "Table 'T' is not declared. It is kept and not served.",
+                    "Table 'T' is not declared. It stays in the database and is not served.",
                 ]
             )
             #expect(!plan.isEmpty && !plan.changesValues)

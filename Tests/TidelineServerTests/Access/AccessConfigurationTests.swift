@@ -76,7 +76,7 @@ import TidelineServerCore
         arguments: [
             (
                 #"{"authentication":{}}"#,
-                "authentication: a key is needed: one of secretFile, keyFile"
+                "authentication: the key is missing: one of secretFile, keyFile"
             ),
             (
                 #"{"authentication":{"jwksURL":"http://id.example/k"}}"#,
@@ -86,17 +86,17 @@ import TidelineServerCore
                 #"{"authentication":{"jwksURL":"https://u:p@id.example/k"}}"#,
                 "jwksURL: a URL without user"
             ),
-            (#"{"authentication":{"issuer":"id.example"}}"#, "authentication: a key is needed"),
+            (#"{"authentication":{"issuer":"id.example"}}"#, "authentication: the key is missing"),
             (
                 #"{"authentication":{"secretFile":"jwt.key","user":"exp"}}"#,
-                "authentication.user: the name of a claim"
+                "authentication.user: expected the name of the claim"
             ),
             (#"{"authentication":[]}"#, "authentication: an object is expected"),
             (#"{"authentication":{"secret":"x"}}"#, "authentication.secret: this key is unknown"),
             (#"{"authentication":{"secretFile":5}}"#, "authentication.secretFile: a string"),
             (
                 #"{"authentication":{"secretFile":""}}"#,
-                "authentication.secretFile: a string that is"
+                "authentication.secretFile: a non-empty string"
             ),
             (
                 #"{"authentication":{"secretFile":"no.key"}}"#,
@@ -108,9 +108,9 @@ import TidelineServerCore
             ),
             (
                 #"{"authentication":{"secretFile":"weak.key"}}"#,
-                "weak.key': The secret has 8 bytes; at least 32 are needed"
+                "weak.key': The secret has 8 bytes; at least 32 are required"
             ),
-            (#"{"authentication":{"secretFile":"id.pem"}}"#, "id.pem': The secret is a PEM text"),
+            (#"{"authentication":{"secretFile":"id.pem"}}"#, "id.pem': The secret is a PEM file"),
             (#"{"authentication":{"keyFile":"jwt.key"}}"#, "authentication.keyFile: '"),
             (#"{"authentication":{"keyFile":"empty"}}"#, "empty': The key file has no PEM block"),
             (#"{"authentication":{"jwksFile":"none.json"}}"#, "none.json': There is no key for"),
@@ -121,11 +121,11 @@ import TidelineServerCore
             ),
             (
                 #"{"authentication":{"secretFile":"jwt.key","algorithms":[]}}"#,
-                "authentication.algorithms: one algorithm at least"
+                "authentication.algorithms: at least one algorithm"
             ),
             (
                 #"{"authentication":{"secretFile":"jwt.key","algorithms":["RS256"]}}"#,
-                "No allowed algorithm fits a key; the keys are for HS256."
+                "No allowed algorithm matches a key. The keys are for HS256."
             ),
             (
                 #"{"authentication":{"secretFile":"jwt.key","leewaySeconds":601}}"#,
@@ -133,23 +133,23 @@ import TidelineServerCore
             ),
             (
                 #"{"authentication":{"secretFile":"jwt.key","issuer":""}}"#,
-                "authentication.issuer: a string that is not empty"
+                "authentication.issuer: a non-empty string"
             ),
             (
                 #"{"cors":{"origin":[]}}"#,
-                "cors.origin: this key is unknown; allowed here are origins"
+                "cors.origin: this key is unknown; allowed keys are origins"
             ),
             (#"{"cors":{"origins":"*"}}"#, "cors.origins: an array is expected"),
             (#"{"cors":{"origins":["a.example"]}}"#, "cors.origins[0]: an origin such as"),
             (#"{"cors":{"origins":["*", "http://a/"]}}"#, "cors.origins[1]: an origin such as"),
             (
                 #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
-                "tables.A.permissions.read: 'authenticated' needs 'authentication'"
+                "tables.A.permissions.read: 'authenticated' requires 'authentication'"
             ),
-            (#"{"tables":{"A":{"owner":"u"}}}"#, "tables.A.owner: it needs 'authentication'"),
+            (#"{"tables":{"A":{"owner":"u"}}}"#, "tables.A.owner: it requires 'authentication'"),
             (
                 #"{"tables":{"A":{"owner":"u","permissions":{"read":"anonymous"}}},"authentication":{"secretFile":"jwt.key"}}"#,
-                "tables.A.permissions.read: 'anonymous' does not go with 'owner'"
+                "tables.A.permissions.read: 'anonymous' cannot be combined with 'owner'"
             ),
             (
                 #"{"tables":{"A":{"owner":"u","columns":{"u":"guid"}}},"authentication":{"secretFile":"jwt.key"}}"#,
@@ -161,7 +161,7 @@ import TidelineServerCore
             ),
             (
                 #"{"tables":{"A":{"owner":"a b"}},"authentication":{"secretFile":"jwt.key"}}"#,
-                "tables.A.owner: the column's name cannot be used"
+                "tables.A.owner: the column name is not valid"
             ),
         ]
     )

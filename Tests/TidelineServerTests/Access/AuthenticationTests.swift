@@ -93,8 +93,8 @@ import TidelineTokens
             (try Tokens.make("anna", audience: "other"), "audience"),
             (try Tokens.make("anna", expires: -61), "expired"),
             (try Tokens.make("anna", notBefore: 120), "not valid yet"),
-            (try Tokens.make("an\u{1}na"), "user of the token"),
-            (try Tokens.make(String(repeating: "a", count: 1025)), "user of the token"),
+            (try Tokens.make("an\u{1}na"), "user in the token"),
+            (try Tokens.make(String(repeating: "a", count: 1025)), "user in the token"),
         ]
         let lines = Mutex("")
         let log = ServerLog(

@@ -186,7 +186,8 @@ import TidelineTokens
         #expect(try await fetch.get(url + "/api/small") == small)
         #expect(try await fetch.get(url + "/api/here") == small)
         for (name, reason) in [
-            ("large", "larger than 4096"), ("loop", "more than 3 times"), ("none", "status 404"),
+            ("large", "larger than 4096"), ("loop", "more than 3 redirects"),
+            ("none", "status 404"),
             ("away", "another server"), ("file", "another server"),
         ] {
             let error = await #expect(throws: FetchError.self) {

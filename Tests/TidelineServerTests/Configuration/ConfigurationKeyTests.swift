@@ -151,7 +151,7 @@ import TidelineTestKit
     @Test(
         "A metrics key that cannot be sent is rejected without showing it",
         arguments: [
-            ("short", "16 to 4096 characters"), ("with a blank in the key", "without blanks"),
+            ("short", "16 to 4096 characters"), ("with a blank in the key", "without spaces"),
             (String(repeating: "x", count: 5000), "16 to 4096"),
         ]
     )

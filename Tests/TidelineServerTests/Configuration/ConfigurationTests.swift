@@ -102,7 +102,7 @@ import TidelineServerCore
             (#"{"tables":{"A":{"colums":{}}}}"#, "tables.A.colums: this key is unknown"),
             (
                 #"{"tables":{"A":{"clock":"owner"}}}"#,
-                "tables.A.clock: this key was removed, because every table has one clock; remove the key"
+                "tables.A.clock: this key no longer exists, because every table has one table clock; remove the key"
             ),
             (#"{"limits":{"pageByte":5}}"#, "did you mean 'pageBytes'?"),
             (#"{"limits":{"rowBytes":"many"}}"#, #"to 1073741824 is expected, not "many""#),
@@ -117,7 +117,7 @@ import TidelineServerCore
                 "postgres://… is expected, not 'mysql:…'"
             ),
             ("[]", "an object is expected"),
-            (#"{"listne":1}"#, "listne: this key is unknown; allowed here are listen"),
+            (#"{"listne":1}"#, "listne: this key is unknown; allowed keys are listen"),
             (#"{"listen":5}"#, "listen: a string is expected"),
             (#"{"listen":"x"}"#, "listen: HOST:PORT"),
             (#"{"listen":"a:70000"}"#, "listen: HOST:PORT"),
@@ -125,13 +125,16 @@ import TidelineServerCore
             (#"{"listen":"127.0.0.1:-0"}"#, "listen: HOST:PORT"),
             (#"{"listen":"127.0.0.1:"}"#, "listen: HOST:PORT"),
             (#"{"listen":":8080"}"#, "listen: HOST:PORT"),
-            (#"{"listen":"::1:8080"}"#, "listen: an address of IPv6 stands in brackets"),
-            (#"{"listen":"http://a:80"}"#, "listen: the host is an IPv4 address of this machine"),
+            (#"{"listen":"::1:8080"}"#, "listen: an IPv6 address must be in brackets"),
+            (
+                #"{"listen":"http://a:80"}"#,
+                "listen: the host must be an IPv4 address of this machine"
+            ),
             (#"{"listen":"example.org:80"}"#, "or localhost, such as 127.0.0.1:8080"),
-            (#"{"listen":"[localhost]:80"}"#, "listen: the host is an IPv4 address"),
-            (#"{"listen":"[127.0.0.1]:80"}"#, "listen: the host is an IPv4 address"),
-            (#"{"listen":"[::1:80"}"#, "listen: the host is an IPv4 address"),
-            (#"{"listen":"127.1:80"}"#, "listen: the host is an IPv4 address"),
+            (#"{"listen":"[localhost]:80"}"#, "listen: the host must be an IPv4 address"),
+            (#"{"listen":"[127.0.0.1]:80"}"#, "listen: the host must be an IPv4 address"),
+            (#"{"listen":"[::1:80"}"#, "listen: the host must be an IPv4 address"),
+            (#"{"listen":"127.1:80"}"#, "listen: the host must be an IPv4 address"),
             (#"{"database":"mysql:x"}"#, "database: sqlite:PATH"),
             (#"{"database":"mysql:y"}"#, "postgres://… is expected"),
             (#"{"publicURL":"ftp://x"}"#, "publicURL: an http or https URL"),
@@ -145,7 +148,7 @@ import TidelineServerCore
             ),
             (#"{"limits":{"queryTime":"1s"}}"#, "limits.queryTime: a number of seconds"),
             (#"{"log":{"level":"loud"}}"#, "log.level: one of 'error', 'warning', 'info', 'debug'"),
-            (#"{"tables":{"__x":{}}}"#, "tables.__x: the table's name cannot be used"),
+            (#"{"tables":{"__x":{}}}"#, "tables.__x: the table name is not valid"),
             (#"{"tables":{"A":{},"a":{}}}"#, "tables.a: another table has this name"),
             (
                 #"{"tables":{"A":{"conflict":"x"}}}"#,
@@ -191,7 +194,7 @@ import TidelineServerCore
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"integer","default":"x"}}}}}"#,
-                #"tables.A.columns.b.default: a whole number of 64 bits is expected, not "x""#
+                #"tables.A.columns.b.default: a 64-bit integer is expected, not "x""#
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"string","min":5}}}}}"#,
@@ -207,7 +210,7 @@ import TidelineServerCore
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":"x"}}}}}"#,
-                #"tables.A.columns.b.min: a whole number of 64 bits is expected, not "x""#
+                #"tables.A.columns.b.min: a 64-bit integer is expected, not "x""#
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":5,"max":4}}}}}"#,
@@ -215,7 +218,7 @@ import TidelineServerCore
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"string","pattern":"(a"}}}}}"#,
-                "tables.A.columns.b.pattern: the pattern cannot be read: ')' is expected, at character 2"
+                "tables.A.columns.b.pattern: the pattern is not valid: ')' is expected, at character 2"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"integer","max":4,"default":5}}}}}"#,
@@ -235,11 +238,11 @@ import TidelineServerCore
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"enum":[]}}}}}"#,
-                "tables.A.columns.b.enum: a list of different texts, one at least, is expected, not []"
+                "tables.A.columns.b.enum: a non-empty list of different strings is expected, not []"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"enum":["x","x"]}}}}}"#,
-                #"a list of different texts, one at least, is expected, not ["x","x"]"#
+                #"a non-empty list of different strings is expected, not ["x","x"]"#
             ),
             (#"{"tables":{"A":{"columns":{"b":{"type":"text"}}}}}"#, #"is expected, not "text""#),
             (
@@ -249,16 +252,16 @@ import TidelineServerCore
             ),
             (
                 #"{"tables":{"A":{"indexes":[["id"],[]]}}}"#,
-                "tables.A.indexes[1]: a list of columns, one at least, is expected, not []"
+                "tables.A.indexes[1]: a non-empty list of columns is expected, not []"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":"string"},"indexes":[["b","id","b"]]}}}"#,
-                "tables.A.indexes[0][2]: a column that the index does not have yet is expected, "
+                "tables.A.indexes[0][2]: a column that is listed only once is expected, "
                     + #"not "b""#
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":"string"},"references":{"c":{"table":"A"}}}}}"#,
-                "tables.A.references.c: there is no such column; declare it in 'columns'"
+                "tables.A.references.c: the column does not exist; declare it in 'columns'"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"B"}}}}}"#,
@@ -272,17 +275,17 @@ import TidelineServerCore
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"string","nullable":false}},"references":"#
                     + #"{"b":{"table":"A","onDelete":"setNull"}}}}}"#,
-                "tables.A.references.b: 'setNull' needs a column with 'nullable' true"
+                "tables.A.references.b: 'setNull' requires a column with 'nullable' true"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":{"type":"string","required":true}},"references":"#
                     + #"{"b":{"table":"A","onDelete":"setNull"}}}}}"#,
-                "tables.A.references.b: 'setNull' needs a column without 'required', which demands a value"
+                "tables.A.references.b: 'setNull' requires a column without 'required'"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"A"},"#
                     + #""B":{"table":"A"}}}}}"#,
-                "tables.A.references.B: the column has another reference; a column can have one"
+                "tables.A.references.B: the column already has a reference; a column can have only one"
             ),
             (
                 #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"onDelete":"cascade"}}}}}"#,

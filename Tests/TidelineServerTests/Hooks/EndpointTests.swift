@@ -84,7 +84,7 @@ private struct Broken: Error {}
         configuration.hooks["Todo"] = TableHooks()
         let server = TidelineServer(configuration: configuration)
         let error = await #expect(throws: ConfigurationError.self) { try await server.start() }
-        #expect(error?.description == "hooks: there is no table 'Todo'")
+        #expect(error?.description == "hooks: table 'Todo' does not exist")
     }
 
     /// One of the two would be ignored, and its row filter with it.
@@ -97,6 +97,6 @@ private struct Broken: Error {}
         configuration.hooks = ["TodoItem": TableHooks(), "todoitem": TableHooks()]
         let server = TidelineServer(configuration: configuration)
         let error = await #expect(throws: ConfigurationError.self) { try await server.start() }
-        #expect(error?.description.contains("comes twice") == true)
+        #expect(error?.description.contains("is listed twice") == true)
     }
 }

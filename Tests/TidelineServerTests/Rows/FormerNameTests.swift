@@ -166,7 +166,7 @@ import TidelineTestKit
         }
         for members in [#""count":3,"size":4"#, #""count":null,"size":4,"name":"x","label":"y""#] {
             let answer = await door.send("POST", "/tables/Task", "{\(members)}")
-            #expect(answer.status == 400 && answer.error.contains("under several of its names"))
+            #expect(answer.status == 400 && answer.error.contains("under several names"))
         }
     }
 

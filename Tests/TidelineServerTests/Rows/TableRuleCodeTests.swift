@@ -176,7 +176,7 @@ import TidelineTestKit
                 _ = try await Door([Self.visits], path: directory + "/a.db")
             }
             #expect(
-                error?.description.contains("unique (number): 3 rows have the values") == true
+                error?.description.contains("unique (number): 3 rows have the same values") == true
             )
         }
     }

@@ -126,7 +126,7 @@ import TidelineTestSupport
     @Test("An insert into a missing table is parked under every policy")
     func aMissingTableParksAnInsertUnderEveryPolicy() async throws {
         for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
-            let answer = #"{"error":"There is no such table.","code":"noSuchTable"}"#
+            let answer = #"{"error":"The table does not exist.","code":"noSuchTable"}"#
             let transport = ScriptedTransport([.json(404, answer)])
             let device = try await Device(transport, conflicts: policy)
             try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -150,7 +150,7 @@ import TidelineTestSupport
     func aMissingTableDeletesNothing(isDelete: Bool) async throws {
         let transport = ScriptedTransport([
             .json(201, #"{"id":"a","text":"mine","complete":false,"version":"v1"}"#),
-            .json(404, #"{"error":"There is no such table.","code":"noSuchTable"}"#),
+            .json(404, #"{"error":"The table does not exist.","code":"noSuchTable"}"#),
         ])
         let device = try await Device(transport, conflicts: .serverWins)
         let todos = try device.todos()
@@ -168,7 +168,7 @@ import TidelineTestSupport
 
     @Test("A wrong path of the endpoint ends the push and parks nothing")
     func aWrongPathStopsThePush() async throws {
-        let answer = #"{"error":"There is nothing at this path.","code":"noSuchPath"}"#
+        let answer = #"{"error":"This path does not exist.","code":"noSuchPath"}"#
         let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 10))
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "mine"))

@@ -296,7 +296,7 @@ private final class Link: Transport {
             throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
         }
         if let table = now.forbidden, request.url.path().hasSuffix("/tables/\(table)") {
-            let problem = #"{"title":"Refused","status":\#(now.forbiddenStatus)}"#
+            let problem = #"{"title":"Rejected","status":\#(now.forbiddenStatus)}"#
             return TransportResponse(status: now.forbiddenStatus, body: Array(problem.utf8))
         }
         if request.method == "GET" { change { $0.lists += 1 } }

@@ -68,7 +68,7 @@ final class BatchTap: Transport {
             guard (400..<500).contains(status), ![404, 405, 408, 429].contains(status) else {
                 return TransportResponse(status: status)
             }
-            let problem = #"{"title":"Refused","status":\#(status)}"#
+            let problem = #"{"title":"Rejected","status":\#(status)}"#
             return TransportResponse(status: status, body: Array(problem.utf8))
         case .first(let body):
             try await body()

@@ -113,7 +113,7 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
             case .trusted(let time, let memory):
                 if let memory { try steps.store(memory, connection) }
                 if state.isDoubting {
-                    log.write(.warning, "the wall clock is trusted: old rows are removed again")
+                    log.write(.warning, "the wall clock is trusted again; expired rows are removed")
                 }
                 state.isDoubting = false
                 metrics.clockDoubted.set(0)
@@ -124,8 +124,8 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
                     log.write(
                         .warning,
                         """
-                        the wall clock is doubted: nothing is removed for its age until it is right, or \
-                        has run steadily for an hour
+                        the wall clock is not trusted; expired rows are not removed until it is right or has run \
+                        steadily for an hour
                         """,
                         ["aheadSeconds": "\(ahead / 1_000_000)"]
                     )

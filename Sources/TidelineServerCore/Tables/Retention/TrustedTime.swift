@@ -236,8 +236,8 @@ package enum ClockAhead {
             log.write(
                 .warning,
                 """
-                the clock of a table is ahead of the wall clock: its rows are dated in the future; \
-                see 'tideline reset-clocks'
+                a table clock is ahead of the wall clock, so its rows have times in the future; see \
+                'tideline reset-clocks'
                 """,
                 ["table": table, "seconds": "\(seconds)"]
             )
@@ -245,7 +245,7 @@ package enum ClockAhead {
         if ahead.count > reportedMax {
             log.write(
                 .warning,
-                "more clocks of tables are ahead of the wall clock",
+                "more table clocks are ahead of the wall clock",
                 ["tables": "\(ahead.count - reportedMax)"]
             )
         }

@@ -114,7 +114,7 @@ package final class ResponseMemory: Sendable {
 
     /// Enlarges a reservation if there is free memory.
     ///
-    /// It does not wait behind the waiting requests, because they get the memory when this answer is finished.
+    /// It does not wait for the waiting requests, because they get the memory when this answer is finished.
     fileprivate func grow(by bytes: Int, from before: Int) -> Bool {
         state.withLock { state in
             guard state.held == before || state.held + bytes <= bytesMax else { return false }

@@ -73,7 +73,7 @@ extension ServerMetrics {
             }
         }
         let name = "tideline_request_seconds"
-        Self.head(&writer, name, "histogram", "Time from the whole request to its answer.")
+        Self.head(&writer, name, "histogram", "Time from the end of the request to its response.")
         for operation in Operation.allCases {
             let reading = latency(of: operation)
             guard reading.total > 0 else { continue }
@@ -86,9 +86,12 @@ extension ServerMetrics {
         [
             ("tideline_rows_sent_total", "counter", "Rows sent in lists.", rowsSentCount),
             ("tideline_rows_written_total", "counter", "Rows changed by writes.", rowsWrittenCount),
-            ("tideline_write_queue_length", "gauge", "Writes that wait.", now.writeQueue),
             (
-                "tideline_log_bytes", "gauge", "Size of the write-ahead log's file.",
+                "tideline_write_queue_length", "gauge", "Writes waiting in the queue.",
+                now.writeQueue
+            ),
+            (
+                "tideline_log_bytes", "gauge", "Size of the write-ahead log file, in bytes.",
                 now.logBytes
             ),
         ]
@@ -98,11 +101,12 @@ extension ServerMetrics {
         let times = [
             (
                 "tideline_certificate_end_seconds",
-                "When the server's certificate ends, in seconds since 1970.", now.certificateEnd
+                "When the server's certificate expires, in seconds since 1970.", now.certificateEnd
             ),
             (
                 "tideline_backup_last_seconds",
-                "When 'tideline backup' last made a backup, in seconds since 1970.", now.lastBackup
+                "When 'tideline backup' last created a backup, in seconds since 1970.",
+                now.lastBackup
             ),
         ]
         return times.compactMap { name, help, time in
@@ -114,30 +118,32 @@ extension ServerMetrics {
     private static func uses(_ now: Now) -> [Number] {
         let uses: [(String, String, Int?)] = [
             (
-                "process_resident_memory_bytes", "Memory of the process that is in use.",
+                "process_resident_memory_bytes", "Resident memory of the process, in bytes.",
                 now.use.memoryBytes
             ),
-            ("process_open_fds", "Descriptors that are open.", now.use.descriptors),
-            ("process_max_fds", "The most descriptors.", now.use.descriptorsMax),
+            ("process_open_fds", "Open file descriptors.", now.use.descriptors),
+            ("process_max_fds", "Maximum number of open file descriptors.", now.use.descriptorsMax),
             (
-                "tideline_disk_free_bytes", "Free space of the disk that has the database's file.",
+                "tideline_disk_free_bytes",
+                "Free space on the disk of the database file, in bytes.",
                 now.use.diskFreeBytes
             ),
             (
-                "tideline_disk_bytes", "The space of the disk that has the database's file.",
+                "tideline_disk_bytes", "Size of the disk of the database file, in bytes.",
                 now.use.diskBytes
             ),
             (
-                "tideline_connections_max", "The bound of connections, limits.connections.",
+                "tideline_connections_max", "Maximum number of connections (limits.connections).",
                 now.bounds.connections
             ),
             (
-                "tideline_listeners_max", "The bound of listeners, limits.listeners.",
+                "tideline_listeners_max", "Maximum number of event streams (limits.listeners).",
                 now.bounds.listeners
             ),
             (
                 "tideline_ledger_bytes_max",
-                "The bound of the ledger in bytes, limits.ledgerBytes.", now.bounds.ledgerBytes
+                "Maximum size of the idempotency ledger, in bytes (limits.ledgerBytes).",
+                now.bounds.ledgerBytes
             ),
         ]
         return uses.compactMap { name, help, value in value.map { (name, "gauge", help, $0) } }
@@ -146,67 +152,68 @@ extension ServerMetrics {
     private static func numbers(_ traffic: ServerTraffic) -> [Number] {
         [
             (
-                "tideline_answers_bytes", "gauge", "Bytes of answers that wait for their callers.",
+                "tideline_answers_bytes", "gauge", "Bytes of responses waiting for their callers.",
                 traffic.answersHeld
             ),
             (
-                "tideline_answers_waiting", "gauge", "Answers that wait for room to be made.",
+                "tideline_answers_waiting", "gauge", "Responses waiting for a memory reservation.",
                 traffic.memories.reduce(0) { $0 + $1.waiting }
             ),
             (
                 "tideline_requests_bytes", "gauge",
-                "Bytes of requests under way, without the first 4 KiB of each.",
+                "Bytes of requests in progress, without the first 4 KiB of each.",
                 traffic.requestBytes.current
             ),
             (
-                "tideline_connections", "gauge", "Connections that are open.",
+                "tideline_connections", "gauge", "Open connections.",
                 traffic.connections.current
             ),
             (
                 "tideline_connections_evicted_total", "counter",
-                "Idle connections closed to make room for new ones.",
+                "Idle connections closed to free capacity for new ones.",
                 traffic.connectionsEvicted.current
             ),
             (
                 "tideline_connections_limited_total", "counter",
-                "Connections and streams of events refused because their callers had too many.",
+                "Connections and event streams rejected because their callers had too many.",
                 traffic.connectionsLimited.current
             ),
             (
                 "tideline_caller_connections_max", "gauge",
-                "The connections of the address that has the most.",
+                "Connections of the address that has the most.",
                 traffic.callerConnections.most?.count ?? 0
             ),
             (
                 "tideline_callers_limited_total", "counter",
-                "Requests refused because their callers asked for too much.",
+                "Requests rejected because their callers exceeded a limit.",
                 traffic.tooMany.current
             ),
             (
                 "tideline_tokens_refused_total", "counter",
-                "Requests refused for their tokens.", traffic.tokensRefused.current
+                "Requests rejected because of their tokens.", traffic.tokensRefused.current
             ),
             (
                 "tideline_slow_readers_total", "counter",
-                "Callers cut because they read too slowly while memory was short.",
+                "Connections closed because the client read too slowly while response memory was low.",
                 traffic.slowReaders.current
             ),
             (
-                "tideline_hangups_total", "counter", "Callers that left while their request ran.",
+                "tideline_hangups_total", "counter",
+                "Clients that disconnected during their request.",
                 traffic.hangUps.current
             ),
             (
                 "tideline_tls_handshakes_failed_total", "counter",
-                "Connections that ended before both sides had agreed on keys.",
+                "Connections that ended during the TLS handshake.",
                 traffic.failedHandshakes.current
             ),
             (
-                "tideline_listeners", "gauge", "Streams of events that are open.",
+                "tideline_listeners", "gauge", "Open event streams.",
                 traffic.listeners.current
             ),
             (
                 "tideline_log_lines_lost_total", "counter",
-                "Log lines that were dropped because the output was blocked.",
+                "Log lines dropped because the output was blocked.",
                 traffic.logLinesLost.current
             ),
         ]
@@ -216,45 +223,45 @@ extension ServerMetrics {
         [
             (
                 "tideline_commits_failed_total", "counter",
-                "Transactions of writes that came to nothing.", store.failures.current
+                "Write transactions that failed.", store.failures.current
             ),
             (
-                "tideline_reads_waiting", "gauge", "Reads that wait for a thread or a connection.",
+                "tideline_reads_waiting", "gauge", "Reads waiting for a thread or a connection.",
                 store.readsWaiting.current
             ),
             (
                 "tideline_read_restarts_total", "counter",
-                "Reads interrupted after their share because other callers waited.",
+                "Reads interrupted after their time slice because other callers were waiting.",
                 store.readRestarts.current
             ),
             (
                 "tideline_cascade_steps_total", "counter",
-                "Transactions that continued the delete of rows that refer to deleted ones.",
+                "Transactions that continued a cascading delete.",
                 store.cascadeSteps.current
             ),
             (
                 "tideline_cascade_failures_total", "counter",
-                "Deletes of rows that refer to one deleted row, which failed and are retried.",
+                "Failed steps of cascading deletes, which are retried.",
                 store.cascadeFailures.current
             ),
             (
                 "tideline_ledger_bytes", "gauge",
-                "Size of the ledger of repeated requests, read every ten minutes.",
+                "Size of the idempotency ledger in bytes, updated every ten minutes.",
                 store.ledgerBytes.current
             ),
             (
                 "tideline_ledger_entries", "gauge",
-                "About how many entries the ledger has, looked at every ten minutes.",
+                "Approximate number of ledger entries, updated every ten minutes.",
                 store.ledgerEntries.current
             ),
             (
                 "tideline_table_clock_ahead_seconds", "gauge",
-                "How far the table clock that is furthest ahead of the wall clock is ahead.",
+                "Largest lead of any table clock over the wall clock, in seconds.",
                 store.clockAhead.current
             ),
             (
                 "tideline_wall_clock_doubted", "gauge",
-                "Whether the wall clock is doubted, so that nothing is removed for its age.",
+                "1 if the wall clock is not trusted; expired rows are then not removed.",
                 store.clockDoubted.current
             ),
         ]
@@ -262,7 +269,7 @@ extension ServerMetrics {
 
     private static func writeReplica(_ store: StoreMetrics, _ writer: inout JSONWriter) {
         let name = "tideline_replica_pages_total"
-        head(&writer, name, "counter", "Pages from the replica, and those it could not answer.")
+        head(&writer, name, "counter", "Pages requested from the replica, by outcome.")
         writer.raw("\(name){outcome=\"answered\"} \(store.replicaPages.current)\n")
         writer.raw("\(name){outcome=\"behind\"} \(store.replicaBehind.current)\n")
         writer.raw("\(name){outcome=\"failed\"} \(store.replicaFailures.current)\n")
@@ -270,7 +277,12 @@ extension ServerMetrics {
 
     private static func writePurged(_ store: StoreMetrics, _ writer: inout JSONWriter) {
         let name = "tideline_purged_total"
-        head(&writer, name, "counter", "What was removed as older than it is kept.")
+        head(
+            &writer,
+            name,
+            "counter",
+            "Entries removed because they exceeded their retention time."
+        )
         writer.raw("\(name){kind=\"tombstones\"} \(store.tombstonesPurged.current)\n")
         writer.raw("\(name){kind=\"changes\"} \(store.changesPurged.current)\n")
         writer.raw("\(name){kind=\"ledger\"} \(store.ledgerPurged.current)\n")
@@ -281,21 +293,21 @@ extension ServerMetrics {
         let store = traffic.store
         for (name, help, reading) in [
             (
-                "tideline_commit_seconds", "Time of a transaction of writes, its flush included.",
+                "tideline_commit_seconds", "Duration of a write transaction, including its flush.",
                 store.commits.reading
             ),
             (
                 "tideline_checkpoint_seconds",
-                "Time of copying the write-ahead log to the database.", store.checkpoints.reading
+                "Duration of a checkpoint of the write-ahead log.", store.checkpoints.reading
             ),
             (
                 "tideline_read_wait_seconds",
-                "Time that reads waited for a thread or a connection.",
+                "Time that a read waited for a thread or a connection.",
                 store.readWaits.reading
             ),
             (
                 "tideline_loop_seconds",
-                "Time of a turn of an event loop: what comes meanwhile waits for so long.",
+                "Duration of one event loop iteration. New events wait until it ends.",
                 traffic.loopTurns
             ),
         ] {
@@ -303,7 +315,7 @@ extension ServerMetrics {
             reading.write(&writer, name, bounds: Histogram.times, isTime: true)
         }
         let name = "tideline_commit_writes"
-        head(&writer, name, "histogram", "Writes of a transaction.")
+        head(&writer, name, "histogram", "Number of writes in a transaction.")
         store.groups.reading.write(&writer, name, bounds: Histogram.sizes, isTime: false)
     }
 

@@ -21,7 +21,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private let metrics: StoreMetrics
     /// The session of the inline mode, which runs on the caller's thread.
     private let inlineSession: Mutex<Session?>
-    /// The uptime at which the work on the caller's thread includes pending cascades that failed.
+    /// The uptime after which inline work retries failed cascades.
     private let inlineCascadesDue = Mutex(UInt64.max)
     /// Returns the references between the tables; nil until the tables are prepared.
     private let graph = Mutex<GraphSource?>(nil)
@@ -179,7 +179,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         } catch {
             if step.places.count <= 1 {
                 metrics.cascadeFailures.add()
-                log.write(.warning, "a cascade of deletes failed", ["cause": "\(error)"])
+                log.write(.warning, "a cascading delete failed", ["cause": "\(error)"])
             }
             let next = cascadeFailures.withLock { $0.failed(step, at: now) }
             return next > now ? next : 0
@@ -202,7 +202,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
                 removed = PurgeSchedule.Removed(count)
             } catch {
                 session.purgeFailed(error)
-                log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
+                log.write(.warning, "purging expired rows failed", ["cause": "\(error)"])
             }
         }
         return removed

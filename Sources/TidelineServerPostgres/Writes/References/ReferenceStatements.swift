@@ -12,7 +12,7 @@ enum ReferenceStatements {
     /// Locks the checks of references, which other transactions share; the number is arbitrary.
     static let lockNewParents = PostgresStatement("SELECT pg_advisory_xact_lock(6072326743)").kept
 
-    /// Precedes the check of references, and the look for pending cascades.
+    /// Precedes the check of references, and the search for pending cascades.
     static let shareNewParents = PostgresStatement(
         "SELECT pg_advisory_xact_lock_shared(6072326743)"
     ).kept
