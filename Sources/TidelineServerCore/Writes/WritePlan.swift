@@ -163,7 +163,7 @@ package struct WritePlanner: Sendable {
         image.version = stamp
         image.isDeleted = deleted
         if !isErased, let violation = brokenComparison(image, changed, operation) {
-            return refused(ServerError(violation))
+            return broken(violation, stored, changed, operation)
         }
         let change = WritePlan.Change.update(image, columns: changed, from: stored)
         guard operation.mayRead || operation.fillsDefaults else {
@@ -189,6 +189,25 @@ package struct WritePlanner: Sendable {
         guard table.rules.hasComparisons, operation.kind != .delete else { return nil }
         let changed = Set(changed)
         return table.rules.compare(image.values) { changed.contains($0) }
+    }
+
+    /// Returns the rejection of a write after which a row would break a comparison.
+    ///
+    /// If the write has an older version, and the row has one of the compared values from another writer, the caller's
+    /// row may have satisfied the comparison. That is a conflict, which the caller resolves with both rows.
+    private func broken(
+        _ violation: RuleViolation,
+        _ stored: RowImage,
+        _ changed: [Int],
+        _ operation: WriteOperation
+    ) -> WritePlan {
+        let set = Set(changed.map { table.columns[$0].name })
+        let isMixed =
+            operation.mayRead && operation.isStale(against: stored.state)
+            && !set.isSuperset(of: violation.columns)
+        guard isMixed else { return refused(ServerError(violation)) }
+        let isCondition = operation.conditions.ifMatch != nil
+        return unchanged(isCondition ? .preconditionFailed : .versionMismatch, stored, operation)
     }
 
     /// Returns whether a value is larger than its share of a row.

@@ -62,6 +62,33 @@ import TidelineTestKit
         #expect(ErrorCode(rawValue: code.rawValue) != nil)
     }
 
+    @Test(
+        "A stale change that breaks a comparison with a later value is a conflict",
+        arguments: [ConflictRule.merge, .clientWins]
+    )
+    func staleComparisons(_ rule: ConflictRule) async throws {
+        var visits = Self.visits
+        visits.conflict = rule
+        let door = try await Door([visits])
+        let row =
+            #"{"id":"a","title":"a","start":"2026-01-01T10:00:00Z","end":"2026-01-01T12:00:00Z"}"#
+        let first = await insert(door, row).headers["ETag"] ?? ""
+        func patch(_ body: String) async -> ServerResponse {
+            await door.send("PATCH", "/tables/Visit/a", body, headers: ["If-Match": first])
+        }
+        #expect(await patch(#"{"end":"2026-01-01T11:00:00Z"}"#).status == 200)
+        let conflict = await patch(#"{"start":"2026-01-01T11:30:00Z"}"#)
+        #expect(conflict.status == 412)
+        #expect(conflict.row["start"] as? String == "2026-01-01T10:00:00.000Z")
+        #expect(conflict.row["end"] as? String == "2026-01-01T11:00:00.000Z")
+        // Both values are the caller's, so the change is wrong on any row.
+        let own = await patch(
+            #"{"start":"2026-01-01T11:30:00Z","end":"2026-01-01T11:00:00Z"}"#
+        )
+        #expect(own.code == "comparisonFailed")
+        #expect(await patch(#"{"start":"2026-01-01T10:30:00Z"}"#).status == 200)
+    }
+
     @Test("a comparison applies to the row after a change of one of its columns")
     func comparisons() async throws {
         let door = try await Door([Self.visits])
