@@ -1,4 +1,4 @@
-// Bench: a small load test that measures the response times of a server.
+// Bench: the command `bench`.
 //
 // Each caller has a connection and sends one request after the other, reads and writes of one
 // table. It measures the time of the whole request, as a caller sees it. On the server's machine
@@ -10,6 +10,7 @@ import Tideline
 import TidelineCore
 import TidelineServerCore
 
+/// A small load test that measures the response times of a server.
 struct Bench: Sendable {
     static let connectionsMax = 1000
     static let secondsMax = 600

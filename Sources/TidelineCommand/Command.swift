@@ -1,10 +1,11 @@
-// Command: runs the commands of `tideline`; exit codes: 0, 1 for a failure, 2 for bad arguments.
+// Command: exit codes are 0, 1 for a failure, and 2 for bad arguments.
 
 import Dispatch
 import Foundation
 import TidelineServer
 import TidelineServerCore
 
+/// A runner of the commands of `tideline`.
 enum Command {
     static func run(_ words: [String]) async -> Never {
         Output.guardStreams()

@@ -1,4 +1,4 @@
-// Output: writes to standard output, and reports when that fails.
+// Output: prints lines.
 
 import Foundation
 
@@ -12,6 +12,7 @@ struct OutputError: Error, CustomStringConvertible {
     }
 }
 
+/// The standard output of a command, which reports when writing fails.
 enum Output {
     /// Writes a complete line.
     ///

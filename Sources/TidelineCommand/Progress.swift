@@ -1,4 +1,4 @@
-// Progress: a progress line for long work, on standard error if that is a terminal.
+// Progress: shows progress.
 //
 // The order of the calls is init -> take* -> end. `end` removes the line, also if the work failed.
 
@@ -7,6 +7,7 @@ import Synchronization
 import TidelineServer
 import TidelineServerCore
 
+/// A progress line for long work, on standard error if that is a terminal.
 final class Progress: Sendable {
     /// The state of the work; `whole` is the total, or nil if it is unknown.
     struct Mark: Sendable {

@@ -1,9 +1,10 @@
-// Supervisor: sends notifications to the supervisor of a server (sd_notify(3)).
+// Supervisor: notifies the supervisor.
 //
 // If NOTIFY_SOCKET is not set, nothing is sent.
 
 import Foundation
 
+/// The supervisor of a server, which receives notifications of its state (sd_notify(3)).
 struct Supervisor: Sendable {
     private let address: String?
     /// The interval in which the supervisor expects a watchdog notification; nil if it expects none.

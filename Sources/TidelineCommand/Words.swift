@@ -1,5 +1,6 @@
-// Words: the arguments of a command, split into options, flags and names.
+// Words: parses arguments.
 
+/// The arguments of a command, split into options, flags and names.
 struct Words {
     private(set) var options: [String: String] = [:]
     private(set) var flags: Set<String> = []

@@ -1,4 +1,4 @@
-// DashboardPage: the files of the dashboard, embedded in the binary.
+// DashboardPage: the page of the operators.
 //
 // They are plain HTML, CSS and ES modules in Page/. Package.swift embeds them without a build tool.
 
@@ -9,6 +9,7 @@ package struct PageFile: Sendable {
     package let body: [UInt8]
 }
 
+/// The files of the dashboard, embedded in the binary.
 package enum DashboardPage {
     private static let script = "text/javascript; charset=utf-8"
 

@@ -1,8 +1,9 @@
-// AnswerHead: the head of an answer as bytes (RFC 9112 section 4). Pure.
+// AnswerHead: status line and header fields. Pure.
 
 import TidelineCore
 import TidelineServerCore
 
+/// The head of an answer, which is rendered as bytes (RFC 9112 section 4).
 struct AnswerHead {
     /// The next step of the connection after the answer, if the head has to announce it.
     enum Connection {

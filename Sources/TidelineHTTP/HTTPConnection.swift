@@ -1,4 +1,4 @@
-// HTTPConnection: the worker's state of one connection and of its current request.
+// HTTPConnection: the phases of a connection.
 //
 // One object serves all requests of a connection. Its phases are
 //
@@ -10,9 +10,11 @@
 import TidelineServerCore
 import TidelineTLS
 
-// Sendable without a check because it is confined to the thread of its event loop: the worker
-// creates, reads and changes it only there. A handler's task carries the reference along and uses
-// it only after it has returned to the loop, which is the executor it prefers.
+/// The worker's state of one connection and of its current request.
+///
+/// Sendable without a check because it is confined to the thread of its event loop: the worker
+/// creates, reads and changes it only there. A handler's task carries the reference along and uses
+/// it only after it has returned to the loop, which is the executor it prefers.
 final class HTTPConnection: @unchecked Sendable {
     enum Phase {
         /// The TLS handshake is in progress.

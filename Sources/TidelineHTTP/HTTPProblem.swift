@@ -1,8 +1,9 @@
-// HTTPProblem: the responses that the HTTP layer itself creates (RFC 9457 bodies).
+// HTTPProblem: problem documents (RFC 9457).
 
 import TidelineCore
 import TidelineServerCore
 
+/// The responses that the HTTP layer itself creates.
 enum HTTPProblem {
     /// Returns the answer to a request that did not reach a handler.
     static func answer(to fault: RequestFault, limits: HTTPLimits) -> ServerResponse {

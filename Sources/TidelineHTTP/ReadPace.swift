@@ -1,10 +1,11 @@
-// ReadPace: measures how fast a caller reads an answer that waits for it. Pure.
+// ReadPace: finds slow callers. Pure.
 //
 //     stalled -> measured* -> sent or disconnected
 //
 // The pace is measured for as long as the answer waits, so that the pace of each caller is known when memory for
 // answers becomes short.
 
+/// The pace at which a caller reads an answer that waits for it.
 package struct ReadPace: Sendable {
     package typealias Instant = ContinuousClock.Instant
 

@@ -1,4 +1,4 @@
-// SpareMemory: returns memory of earlier answers, which malloc keeps, to the system.
+// SpareMemory: returns memory to the system.
 //
 // Answers that wait for slow callers are scattered among free blocks in malloc's pools, which grow
 // around them: two hundred callers that did not read cost two and a half times what was counted for
@@ -9,6 +9,7 @@ import CEpoll
 import Dispatch
 import Synchronization
 
+/// The free memory that malloc keeps of earlier answers.
 enum SpareMemory {
     private static let isUnderWay = Atomic(false)
     /// The queue for returning memory, which takes some milliseconds while malloc locks each arena.

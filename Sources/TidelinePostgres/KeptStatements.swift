@@ -1,4 +1,4 @@
-// KeptStatements: the statements that a connection has prepared, with their names.
+// KeptStatements: decides how statements are sent.
 //
 // It sends nothing: it decides how to send each statement, and the connection reports which preparations the server
 // has accepted. A name is never used for two statements, nor by two connections: if a name is unknown, PostgreSQL
@@ -6,6 +6,7 @@
 
 import CLibPQ
 
+/// The prepared statement cache of a connection: the statements with their names.
 struct KeptStatements {
     /// How a statement is sent.
     enum Step: Hashable {

@@ -1,4 +1,4 @@
-// PostgresConnection: one connection to PostgreSQL through libpq; every call blocks its thread.
+// PostgresConnection: executes statements.
 //
 // Not Sendable: a connection belongs to the thread that created it. Statements are sent unnamed, so
 // that a pooler may give each transaction another connection of the server; only without a pooler
@@ -7,6 +7,7 @@
 import CLibPQ
 package import TidelineCore
 
+/// A connection to PostgreSQL through libpq, whose calls block their thread.
 package final class PostgresConnection {
     private let handle: OpaquePointer
     /// The cache of prepared statements; nil if statements are not prepared.

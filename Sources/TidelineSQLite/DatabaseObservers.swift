@@ -12,6 +12,7 @@ package enum CheckpointMode: String, Sendable {
     case truncate = "TRUNCATE"
 }
 
+/// An observer of a connection's commits, which receives the length of the write-ahead log.
 final class LogObserver: Sendable {
     let observe: @Sendable (Int) -> Void
 

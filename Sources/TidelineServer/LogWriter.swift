@@ -1,4 +1,4 @@
-// LogWriter: writes lines of the log to a descriptor on its own thread.
+// LogWriter: writes the log.
 //
 // The process at the other end may stop reading. Then lines wait here up to a limit, and later ones are dropped and
 // counted; event loops and database writers never wait for the log.
@@ -7,6 +7,7 @@ import Foundation
 import Synchronization
 import TidelineServerCore
 
+/// A writer of log lines to a descriptor, with its own thread.
 package final class LogWriter: Sendable {
     private struct State {
         var lines: [[UInt8]] = []

@@ -1,4 +1,4 @@
-// SQLiteTable: the values that are derived once from a table: its SQL texts and JSON member names.
+// SQLiteTable: statements and names for each table.
 
 import Synchronization
 import TidelineCore
@@ -58,6 +58,7 @@ final class DerivedTables: Sendable {
     }
 }
 
+/// The values that are derived once from a table: its SQL texts and JSON member names.
 final class SQLiteTable: Sendable {
     let head: TableHead
     let table: Table

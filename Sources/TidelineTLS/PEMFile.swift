@@ -1,4 +1,4 @@
-// PEMFile: a file with certificates or a key in OpenSSL's format.
+// PEMFile: reads PEM files.
 
 import CCrypto
 import Foundation
@@ -17,6 +17,7 @@ final class PrivateKeyHandle {
     deinit { EVP_PKEY_free(pointer) }
 }
 
+/// A file with certificates or a key in OpenSSL's format.
 struct PEMFile {
     private let path: String
     private let bytes: [UInt8]

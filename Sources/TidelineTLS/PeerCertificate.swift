@@ -1,8 +1,9 @@
-// PeerCertificate: a reader of the certificate that a server presents, without verification.
+// PeerCertificate: reads when a certificate expires.
 
 import CCrypto
 import Foundation
 
+/// A reader of the certificate that a server presents, without verification.
 package enum PeerCertificate {
     /// The timeout of each step in seconds: the connection and each flight of the handshake.
     private static let secondsMax = 10

@@ -1,11 +1,12 @@
-// TLSContext: a certificate with its key, and the settings for connections: TLS 1.2 and newer,
-// `http/1.1`, no renegotiation.
+// TLSContext: connections have TLS 1.2 or newer, `http/1.1`, and no renegotiation.
 
 import CCrypto
 import Foundation
 
-// Unchecked Sendable because it does not change after the initializer: OpenSSL counts the references
-// to a context with atomics, and takes its own locks for the tickets.
+/// A certificate with its key, and the settings for connections that use it.
+///
+/// Unchecked Sendable because it does not change after the initializer: OpenSSL counts the references
+/// to a context with atomics, and takes its own locks for the tickets.
 package final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     /// When the first certificate of the file expires, in seconds since 1970.

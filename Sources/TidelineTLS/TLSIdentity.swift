@@ -1,7 +1,8 @@
-// TLSIdentity: the certificate that a server presents, which can be replaced while it runs.
+// TLSIdentity: replaces certificates.
 
 import Synchronization
 
+/// The certificate that a server presents, which can be replaced while the server runs.
 package final class TLSIdentity: Sendable {
     private let current: Mutex<TLSContext>
 

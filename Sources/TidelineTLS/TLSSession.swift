@@ -1,4 +1,4 @@
-// TLSSession: a TLS session on one connected socket that never blocks.
+// TLSSession: TLS on a socket.
 //
 // The order of the calls is
 //
@@ -9,7 +9,9 @@
 
 import CCrypto
 
-// Not Sendable: it belongs to the owner of the socket, on the thread of its event loop.
+/// A TLS session on one connected socket, which never blocks.
+///
+/// Not Sendable: it belongs to the owner of the socket, on the thread of its event loop.
 package final class TLSSession {
     package enum Handshake: Hashable, Sendable {
         case done

@@ -1,8 +1,9 @@
-// BatchChanges: simulates a faulty network or gateway that changes batches and their responses.
+// BatchChanges: faults of batches.
 
 import Foundation
 package import Tideline
 
+/// The changes that a faulty network or gateway makes to batches and their responses.
 package enum BatchChanges {
     /// Returns a batch with only the first tenths of its requests; an atomic group is never split.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {

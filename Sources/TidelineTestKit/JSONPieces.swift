@@ -1,7 +1,8 @@
-// JSONPieces: splits a JSON object or array into the texts of its members or elements, and joins them.
+// JSONPieces: splits JSON, and joins it.
 
 import TidelineCore
 
+/// The splitting of a JSON object or array into the texts of its members or elements.
 enum JSONPieces {
     /// A member of an object, with the unchanged text of its value.
     struct Member: Sendable {

@@ -2,6 +2,7 @@
 
 import Foundation
 
+/// A reader of files of this project, such as documents, for its tests.
 package enum ProjectFile {
     private static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -59,6 +59,7 @@ package func blockingUntil(
     }
 }
 
+/// An error for a condition that did not hold within its time limit.
 package struct WaitTooLong: Error, CustomStringConvertible {
     let place: String
     let limit: Duration

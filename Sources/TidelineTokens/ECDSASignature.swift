@@ -1,9 +1,9 @@
-// ECDSASignature: converts between the two forms of an ECDSA signature. Tokens carry r and s as 32
-// bytes each for P-256, as 48 for P-384 (RFC 7518 section 3.4). OpenSSL uses the DER form of RFC
-// 3279 section 2.2.3:
+// ECDSASignature: tokens carry r and s as 32 bytes each for P-256, as 48 for P-384 (RFC 7518 section 3.4). OpenSSL uses
+// the DER form of RFC 3279 section 2.2.3:
 //
 //     SEQUENCE { INTEGER r, INTEGER s }
 
+/// The conversion between the two encodings of an ECDSA signature.
 enum ECDSASignature {
     /// Converts a signature to DER; nil unless r and s have `half` bytes each.
     static func der(raw: [UInt8], half: Int) -> [UInt8]? {

@@ -1,10 +1,11 @@
-// JSONWebKeySet: the keys of a JWK Set (RFC 7517) that can check signatures of tokens.
+// JSONWebKeySet: keys of issuers.
 //
 // Keys of unknown kinds and curves, for encryption, or for another algorithm are left out, as section 5 requires. A
 // matching key that is malformed is an error, so that its owner notices it.
 
 import TidelineCore
 
+/// A reader of a JWK Set (RFC 7517), which returns the keys that can check signatures of tokens.
 enum JSONWebKeySet {
     static func keys(
         json bytes: [UInt8],

@@ -1,5 +1,6 @@
-// PEMBlock: the blocks of a PEM text (RFC 7468); text between them is comment.
+// PEMBlock: finds blocks; text between them is comment.
 
+/// A block of a PEM text (RFC 7468).
 struct PEMBlock {
     /// The label, such as `PUBLIC KEY` or `CERTIFICATE`.
     let label: String

@@ -1,10 +1,11 @@
-// SignedToken: a token in the compact form of RFC 7515, split into its parts, none of which is trusted yet.
+// SignedToken: parses tokens.
 //
 // Only alg, kid and crit of the header are read. Keys and addresses of keys in a token (jwk, jku,
 // x5c, x5u) are ignored.
 
 import TidelineCore
 
+/// A token in the compact form of RFC 7515, split into its parts, none of which is trusted yet.
 struct SignedToken {
     let algorithm: TokenAlgorithm
     let keyID: String?
@@ -44,7 +45,7 @@ struct SignedToken {
     }
 }
 
-/// The members of a token's header that are used.
+/// The JSON members of a token's header that are used.
 private struct TokenHeader {
     var algorithm: String
     var keyID: String?

@@ -1,8 +1,8 @@
-// StrictJSON: reads complete JSON objects with JSONReader, rejects duplicate members, and turns its
-// errors into token errors.
+// StrictJSON: reads objects with JSONReader, and turns its errors into token errors.
 
 import TidelineCore
 
+/// A reader of complete JSON objects that rejects duplicate members.
 enum StrictJSON {
     /// Passes each member of the object in `bytes` to `member`, which reads its value.
     static func object(

@@ -1,10 +1,11 @@
-// TokenKey: a key, bound to its algorithms by its kind.
+// TokenKey: keys and algorithms.
 //
 // A token selects among the keys and the allowed algorithms of their kind. It never decides how a key is used: an RSA
 // key cannot become an HMAC secret.
 
 import CCrypto
 
+/// A key that checks signatures of tokens, bound to its algorithms by its kind.
 struct TokenKey: Sendable {
     enum Material: Sendable {
         case secret(HMACSecret)

@@ -9,6 +9,7 @@ extension ItemID {
     }
 }
 
+/// The rules for the id of a pull query.
 package enum QueryID {
     /// The length limit of a query id, which is part of a key of the local store.
     package static let charactersMax = 50

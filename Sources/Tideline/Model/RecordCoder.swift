@@ -1,11 +1,11 @@
-// RecordCoder: converts the records of one table to rows and back.
+// RecordCoder: records as rows.
 //
 // It is a value of closures, so that tables of typed records and tables of plain rows share generic code. Only the
 // code that creates the coder knows the record's type.
 
 public import TidelineCore
 
-/// How a read handles a row that does not decode.
+/// The policy of a read for rows that do not decode.
 ///
 /// Such a row is kept and synced in either case.
 public enum DecodingFailurePolicy: Sendable {
@@ -33,6 +33,7 @@ public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertibl
     public var description: String { message }
 }
 
+/// A coder that converts the records of one table to rows and back.
 package struct RecordCoder<Record: Sendable>: Sendable {
     /// The table's name and columns: those that the app declared, otherwise those of the model.
     package let table: TableSchema

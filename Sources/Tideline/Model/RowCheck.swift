@@ -1,8 +1,9 @@
-// RowCheck: rejects records when the app stores them, if no server would accept them.
+// RowCheck: checks of records before they are queued.
 
 import Foundation
 import TidelineCore
 
+/// The checks that reject a record that no server would accept, when the app stores it.
 enum RowCheck {
     /// Rejects reserved names, values that no table can hold, and a set `deleted` flag.
     ///

@@ -3,7 +3,7 @@
 import Foundation
 import TidelineCore
 
-/// The members of a row that the schema does not know, as one JSON object.
+/// The values of a row whose columns the schema does not know, as one JSON object.
 enum UnknownMembers {
     /// The name of the row's member that contains them.
     static let name = "__extra"

@@ -1,4 +1,4 @@
-// KeyPathNames: finds the name of a key path's property.
+// KeyPathNames: names of properties in queries.
 //
 // `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It is a debug format, so
 // a text that does not look like one stored property is rejected and never guessed. A model can instead name its
@@ -6,6 +6,7 @@
 
 import TidelineCore
 
+/// A lookup of the name of a key path's property.
 enum KeyPathNames {
     static func property(of path: AnyKeyPath, table: String) throws -> String {
         let text = path.debugDescription

@@ -1,8 +1,9 @@
-// Literal: converts a Swift value to a value of a query.
+// Literal: Swift values in queries.
 
 import Foundation
 import TidelineCore
 
+/// The conversion of a Swift value to a value of a query.
 enum Literal {
     /// Returns the column value of a Swift value in a query.
     ///

@@ -116,7 +116,7 @@ extension QueryExpression {
     }
 }
 
-/// The state of a walk.
+/// The state of a walk through the tree of a predicate.
 struct PredicateWalk {
     /// The value that a variable is bound to.
     enum Binding {

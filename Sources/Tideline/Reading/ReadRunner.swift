@@ -64,7 +64,7 @@ struct ReadRunner {
     }
 }
 
-/// The result of a closure of the app, and what it has read.
+/// The result of a closure of the app, and the rows and conditions that it has read.
 struct ObservedReads<Value: Sendable>: Observed {
     private let engine: SyncEngine
     private let body: @Sendable (SyncReader) throws -> Value

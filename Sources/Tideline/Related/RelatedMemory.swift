@@ -4,7 +4,7 @@
 import Synchronization
 import TidelineCore
 
-/// How a read of related records uses what an earlier one has read.
+/// The way in which a read of related records uses the results of an earlier one.
 enum ReadScope {
     /// Nothing is kept for another read.
     case once

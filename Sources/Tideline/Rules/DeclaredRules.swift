@@ -179,6 +179,7 @@ enum EnumerationMembers {
     }
 }
 
+/// An optional type, which names the type that it wraps.
 private protocol Wrapping {
     static var wrapped: Any.Type { get }
 }

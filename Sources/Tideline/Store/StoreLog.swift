@@ -4,6 +4,7 @@
 import Synchronization
 import TidelineSQLite
 
+/// A checkpointer of the write-ahead log of one store.
 final class StoreLog: Sendable {
     private struct State {
         /// The length of the log after a commit, in pages, until `committed(_:)` reads it; 0 if nothing was committed.

@@ -1,9 +1,10 @@
-// SystemTables: the tables that are not the app's own: queue, errors and configuration. They have at least the
+// SystemTables: queue, errors, configuration and the other tables that are not the app's own. They have at least the
 // columns of the original SDK.
 
 import Foundation
 import TidelineCore
 
+/// The names and schemas of the tables that a store has in addition to the app's tables.
 enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"

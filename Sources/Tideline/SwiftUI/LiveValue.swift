@@ -2,7 +2,7 @@
 
 public import Observation
 
-/// The result of a closure that reads several tables, now and after every change of what it read, for views.
+/// The result of a closure that reads several tables, now and after every change of the data that it read, for views.
 ///
 /// ``LiveQuery`` shows the records of one query; this type shows anything that a ``SyncReader`` can read.
 ///

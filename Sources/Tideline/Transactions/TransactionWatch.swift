@@ -1,9 +1,10 @@
-// TransactionWatch: checks whether the task that waits for a transaction was cancelled, and reports the transaction's
-// progress. The transaction runs on a thread of the store, outside of any task.
+// TransactionWatch: cancellation and progress of a transaction, which runs on a thread of the store, outside of any
+// task.
 
 import Synchronization
 import TidelineSQLite
 
+/// A check of whether the task that waits for a transaction was cancelled.
 final class TransactionWatch: Sendable {
     private struct State {
         /// The number of changed rows, by table.

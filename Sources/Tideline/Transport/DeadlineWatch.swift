@@ -1,10 +1,11 @@
-// DeadlineWatch: runs an action when its deadline has passed, unless it was removed before.
+// DeadlineWatch: the deadlines of calls.
 //
 // One sleeping task serves all deadlines. With a task per call, a timer would remain for the
 // rest of every timeout: hundreds of thousands at full speed.
 
 import Synchronization
 
+/// A timer that runs an action when its deadline has passed, unless it was removed before.
 final class DeadlineWatch: Sendable {
     private struct Entry {
         let deadline: ContinuousClock.Instant

@@ -1,10 +1,11 @@
-// EndpointRules: decides which addresses may be used, and which have the same origin.
+// EndpointRules: checks of addresses.
 //
 // Pure. Tokens and ids are sent only to the endpoint's origin, so these rules are strict: in doubt, an
 // address is not loopback, and two addresses do not have the same origin.
 
 package import Foundation
 
+/// The rules for which addresses may be used, and which have the same origin.
 package enum EndpointRules {
     /// Checks that an address may be used: https, or http to this machine.
     ///

@@ -1,4 +1,4 @@
-// ResponseHead: the status and header fields from header lines, and whether they are complete.
+// ResponseHead: the status and header fields of a response.
 //
 // Pure. libcurl delivers one line at a time and reports a head that was cut within a line
 // as a success without fields; only the empty line at the end proves that all of it has arrived.
@@ -6,6 +6,7 @@
 
 package import TidelineCore
 
+/// A parser of a response's header lines, which also finds out whether the head is complete.
 package struct ResponseHead: Sendable {
     /// The maximum size of status line and header fields; a response to a sync request is never larger.
     package static let bytesMax = 256 << 10

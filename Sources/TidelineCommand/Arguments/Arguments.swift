@@ -1,8 +1,9 @@
-// Arguments: the parsed command line. An error names the unknown word and the allowed ones.
+// Arguments: parses the command line. An error names the unknown word and the allowed ones.
 
 import TidelineServer
 import TidelineServerCore
 
+/// An error in the arguments of a command.
 struct UsageError: Error, CustomStringConvertible {
     var message: String
 
@@ -13,6 +14,7 @@ struct UsageError: Error, CustomStringConvertible {
     }
 }
 
+/// A parsed command line: the command with its options.
 enum Arguments: Sendable {
     case help
     /// The help of one command.

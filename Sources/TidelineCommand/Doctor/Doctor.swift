@@ -1,4 +1,4 @@
-// Doctor: sends a server the requests of a device, and reports problems that prevent syncing.
+// Doctor: the command `doctor`.
 //
 // It only reads. Its findings are sentences that say what to do.
 
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelineServer
 import TidelineServerCore
 
+/// A check that sends a server the requests of a device, and reports problems that prevent syncing.
 struct Doctor: Sendable {
     let server: URL
     let token: String?

@@ -1,7 +1,8 @@
-// Findings: the results of the doctor's checks, as text or JSON.
+// Findings: prints the results of the doctor.
 
 import TidelineServerCore
 
+/// The results of the doctor's checks, as text or JSON.
 struct Findings: Sendable {
     enum State: String, Sendable {
         case fine

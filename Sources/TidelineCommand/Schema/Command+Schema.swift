@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineServer
 import TidelineServerCore
 
-/// The place that a schema document is read from.
+/// The source that a schema document is read from.
 enum SchemaSource: Sendable {
     /// A running server, which answers with the tables that the user may read.
     case server(URL, token: String?, authority: String?)

@@ -1,8 +1,9 @@
-// GenerationCache: recently used values by key, in bounded memory.
+// GenerationCache: how a cache forgets.
 //
 // There are two generations: a value that is used moves to the younger one, and when that is full the older one is
 // dropped. So values that are used repeatedly stay, however many others are used only once.
 
+/// A cache of recently used values by key, in bounded memory.
 package struct GenerationCache<Key: Hashable, Value> {
     /// The maximum number of values of a generation.
     private let countMax: Int

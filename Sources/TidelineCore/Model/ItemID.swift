@@ -1,10 +1,11 @@
-// ItemID: the rules for a row's key, the same for client and server.
+// ItemID: valid ids of rows.
 //
 // The rules are those of the original clients. In addition, ids must be in NFC, so that two texts that look the same
 // have the same bytes.
 
 import Foundation
 
+/// The rules for the id of a row, the same for client and server.
 package enum ItemID {
     /// The maximum number of Unicode scalars of an id, which is the width of the original's key column.
     package static let scalarsMax = 255

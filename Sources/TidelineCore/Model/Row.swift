@@ -111,7 +111,7 @@ extension Row: ExpressibleByDictionaryLiteral {
     }
 }
 
-/// The names of a row's members, shared by the rows of a page.
+/// The column names of a row, shared by the rows of a page.
 package final class RowLayout: Sendable {
     package let names: [String]
     /// The indexes by name, for layouts with many names; a linear search is faster for a few.
@@ -147,7 +147,7 @@ package final class RowLayout: Sendable {
     }
 }
 
-/// A member of rows that mostly have the same layout, like those of a page.
+/// A column of rows that mostly have the same layout, like those of a page.
 ///
 /// Its index is determined once for each layout.
 package struct RowMember {

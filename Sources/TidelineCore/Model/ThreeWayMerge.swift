@@ -1,8 +1,9 @@
-// ThreeWayMerge: merges a row that two sides changed. Server and client use it.
+// ThreeWayMerge: merges of rows, for server and client.
 //
 // Pure, column by column: if one side changed a column, its value is taken. A column that both changed to different
 // values is contested. Two changes to the same value agree, unless their sum is wanted.
 
+/// The merge of a row that two sides changed, column by column.
 package enum ThreeWayMerge {
     /// The result of merging two sides.
     package struct Outcome<Value> {

@@ -1,9 +1,10 @@
-// TimeOrderedID: the ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
+// TimeOrderedID: creates ids that begin with the time.
 //
 // They begin with the time, so that rows created one after the other are adjacent in the index of
 // ids. With random ids each new row changes another page of the index, and a list in the order of
 // ids reads each of its rows from another page of the table.
 
+/// The ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
 package enum TimeOrderedID {
     /// Returns a lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, and 74 of the random
     /// bits.

@@ -1,10 +1,11 @@
-// ODataLexer: splits the bytes of a decoded option text into tokens, one at a time.
+// ODataLexer: tokens of query options.
 //
 // It knows no grammar beyond a token: ODataParser decides whether a name is a function, an operator or a column.
 // Literals are returned as values. Both dialects have the same tokens.
 
 import Foundation
 
+/// A lexer that splits the bytes of a decoded query option into tokens, one at a time.
 package struct ODataLexer {
     package enum Token: Hashable, Sendable {
         case end

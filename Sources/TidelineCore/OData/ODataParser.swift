@@ -1,8 +1,9 @@
-// ODataParser: parses the text of `$filter`, `$orderby` and `$select` to a QueryExpression.
+// ODataParser: the text of query options as a QueryExpression.
 //
 // It uses precedence climbing: one loop for all chains, and recursion only for parentheses, arguments and unary
 // operators, bounded by `ODataLimits.depthMax`. FilterChecker checks types and column names.
 
+/// A parser of `$filter`, `$orderby` and `$select`, which returns query expressions.
 package struct ODataParser {
     /// An expression with the depth of its tree.
     struct Node {

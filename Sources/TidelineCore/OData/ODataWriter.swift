@@ -1,10 +1,11 @@
-// ODataWriter: writes an expression as query text, from which the parser reads the same expression.
+// ODataWriter: expressions as query text.
 //
 // With a schema, literals compared with columns of type date, time and guid are written in the form
 // of their type, which other servers require; the parser reads both forms as the same value.
 
 import Foundation
 
+/// A writer of an expression as query text, from which the parser reads the same expression.
 package struct ODataWriter {
     let dialect: ODataDialect
     let schema: TableSchema?

@@ -1,9 +1,10 @@
-// FilterProgram: an expression that a database evaluates in one call, like FilterEvaluator.
+// FilterProgram: expressions that SQL cannot hold.
 //
 // FilterRenderer creates one for expressions that nest deeper than the database's parser reads. It
 // is bound like a value, as a pointer; the columns that it names are the other arguments of the
 // call.
 
+/// An expression that a database evaluates in one call, in the same way as ``FilterEvaluator``.
 package final class FilterProgram: Sendable {
     private let expression: QueryExpression
     private let columns: [Column]

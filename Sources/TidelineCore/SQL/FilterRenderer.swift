@@ -1,4 +1,4 @@
-// FilterRenderer: renders a checked expression as SQL with bound values.
+// FilterRenderer: expressions as SQL.
 //
 // A condition is rendered in one of two ways. A `loose` condition may be null if the filter is false: that is enough
 // for WHERE, and lets the database use an index. A `strict` one is true or false, which `not` and comparisons of
@@ -10,6 +10,7 @@
 
 import Foundation
 
+/// A renderer of a checked expression as SQL with bound values.
 package struct FilterRenderer {
     /// The unit in which a database stores instants.
     package enum DateUnit: Hashable, Sendable, CaseIterable {

@@ -1,9 +1,10 @@
-// FilterSplit: splits a filter into a part that PostgreSQL evaluates and a part that is evaluated row by row.
+// FilterSplit: the parts of filters that SQL evaluates exactly.
 //
 // PostgreSQL has none of the server's functions. A part of a filter is rendered as SQL if SQL gives exactly the same
 // result for every row; it finds the candidates, by an index if there is one. FilterEvaluator evaluates the rest on
 // the candidates. Pure.
 
+/// A split of a filter into a part that PostgreSQL evaluates and a part that is evaluated row by row.
 package struct FilterSplit {
     private let schema: TableSchema
 

@@ -1,4 +1,4 @@
-// InstantWindow: the range of an index that a page needs when its order begins with an instant.
+// InstantWindow: pages in the order of an instant.
 //
 // A server orders instants by their milliseconds (StoredInstants.swift), which is an expression. An index of the
 // column does not have that order, so a page would sort the whole table. The order of the index differs only within a
@@ -7,6 +7,7 @@
 // same. Otherwise the page takes two statements: the first reads, by the index, the key of the last row that the page
 // can contain; the second sorts the rows up to the end of that millisecond.
 
+/// The range of an index that a page needs when its order begins with an instant.
 package struct InstantWindow {
     private let renderer: FilterRenderer
     private let key: SortKey

@@ -1,8 +1,9 @@
-// KeysetRenderer: renders the condition for the rows after a given row in an order, by the values of its keys.
+// KeysetRenderer: paging by the values of a row's keys.
 //
 // Paging by key never skips or repeats a row while other rows are inserted and deleted. Nulls are
 // the smallest values; ties are ordered by id, ascending.
 
+/// A renderer of the condition for the rows after a given row in an order.
 package struct KeysetRenderer {
     package let renderer: FilterRenderer
     package let keys: [SortKey]

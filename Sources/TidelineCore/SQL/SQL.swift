@@ -1,4 +1,4 @@
-// SQL: a statement, or a part of one, with its bound values. It cannot be created from a plain string.
+// SQL: statements that cannot be created from a plain string.
 //
 //     let sql: SQL = "SELECT 1 FROM \(Identifier(table)) WHERE \(Identifier("id")) = \(.text(id))"
 //
@@ -34,6 +34,7 @@ package struct Identifier: Hashable, Sendable {
     }
 }
 
+/// A statement, or a part of one, with its bound values.
 package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
     /// The statement without its placeholders.
     private var text = ""

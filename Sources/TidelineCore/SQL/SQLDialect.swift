@@ -1,10 +1,11 @@
-// SQLDialect: the parts of rendered filters that databases spell differently.
+// SQLDialect: the differences between SQLite and PostgreSQL in rendered filters.
 //
 // A new database adds a case and implements each `switch`; FilterRenderer stays unchanged. PostgreSQL gets only
 // expressions that FilterSplit found to be exact in it, because it has none of the server's functions.
 
 import Foundation
 
+/// A spelling of the parts of SQL in which the databases differ.
 package enum SQLDialect: Hashable, Sendable, CaseIterable {
     case sqlite
     case postgres

@@ -1,10 +1,11 @@
-// SQLFunctions: ScalarFunctions on values as a database stores them, for the functions `tl_*`.
+// SQLFunctions: ScalarFunctions on values as a database stores them.
 //
 // In arguments of numeric functions a text is a decimal; in those of date functions an integer is
 // an instant in microseconds and a text is a day or a time of day.
 
 import Foundation
 
+/// The functions `tl_*` of a database, which apply the query functions to stored values.
 package enum SQLFunctions {
     /// Evaluates the functions and conditions on strings.
     ///

@@ -1,4 +1,4 @@
-// StoredInstants: the meaning in filters and orders of instants that a server keeps in microseconds.
+// StoredInstants: instants in filters and orders.
 //
 // The wire, and so every device, has milliseconds, cut towards the past. A filter has to find the same
 // rows on the server and on a device. Columns of instants are therefore cut before they are compared, also
@@ -10,6 +10,7 @@
 
 import Foundation
 
+/// The meaning in filters and orders of instants that a server stores in microseconds.
 package enum StoredInstants {
     /// The name of `updatedAt` in expressions where it is exact; no column has such a name.
     fileprivate static let exactUpdate = "\u{0}updatedAt"

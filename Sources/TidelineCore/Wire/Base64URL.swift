@@ -1,8 +1,9 @@
-// Base64URL: RFC 4648 section 5 without padding, strictly.
+// Base64URL: RFC 4648 section 5.
 //
 // Unused bits in the last character must be zero, so that each sequence of bytes has only one encoding:
 // otherwise a token could be changed without breaking its signature.
 
+/// The base64url encoding without padding, strictly decoded.
 package enum Base64URL {
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8

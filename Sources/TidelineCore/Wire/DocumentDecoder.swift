@@ -127,6 +127,7 @@ extension DocumentDecoder: SingleValueDecodingContainer {
 
 // MARK: - Objects
 
+/// The keyed container of a ``DocumentDecoder``: the members of an object.
 private struct DocumentMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let decoder: DocumentDecoder
 
@@ -225,6 +226,7 @@ private struct DocumentMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
 // MARK: - Arrays
 
+/// The unkeyed container of a ``DocumentDecoder``: the elements of an array.
 private struct DocumentElements: UnkeyedDecodingContainer {
     let decoder: DocumentDecoder
     /// The place of the next element.

@@ -1,5 +1,6 @@
-// HTTPDate: converts dates of header fields (RFC 9110 section 5.6.7) with integer arithmetic.
+// HTTPDate: dates in header fields.
 
+/// The conversion of dates in header fields (RFC 9110 section 5.6.7), with integer arithmetic.
 package enum HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = [

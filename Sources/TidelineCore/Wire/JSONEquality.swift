@@ -60,6 +60,7 @@ package struct JSONElement: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(tree) }
 }
 
+/// A JSON document as a tree that compares by value.
 private indirect enum JSONTree: Hashable, Sendable {
     case null
     case bool(Bool)

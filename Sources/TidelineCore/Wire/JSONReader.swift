@@ -1,4 +1,4 @@
-// JSONReader: a strict pull reader over bytes (RFC 8259), without a tree.
+// JSONReader: JSON from bytes.
 //
 // It rejects, with the position: invalid UTF-8, lone surrogates, control characters in strings, duplicate names,
 // depth over the limit, and bytes after the value. Numbers are returned as spans of text, so that integers stay
@@ -19,6 +19,7 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String { "\(message) at byte \(position)" }
 }
 
+/// A strict pull reader of JSON bytes (RFC 8259), which builds no tree.
 package struct JSONReader {
     /// The maximum nesting depth of objects and arrays.
     package static let depthMax = 64

@@ -1,5 +1,6 @@
-// PlainText: finds the end of the part of a JSON string without escapes, eight bytes at a time.
+// PlainText: scans eight bytes at a time.
 
+/// A scan for the end of the part of a JSON string that has no escapes.
 package enum PlainText {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highBits: UInt64 = 0x8080_8080_8080_8080

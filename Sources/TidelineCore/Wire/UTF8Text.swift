@@ -1,5 +1,6 @@
 // UTF8Text: strings from bytes of a caller.
 
+/// The conversion of a caller's bytes to strings.
 package enum UTF8Text {
     /// Returns a string, or nil if the bytes are not valid UTF-8.
     ///

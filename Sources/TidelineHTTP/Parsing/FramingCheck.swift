@@ -1,10 +1,10 @@
-// FramingCheck: rejects a request head if two HTTP parsers could disagree about where the request ends (request
-// smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
+// FramingCheck: prevents request smuggling (RFC 9112 sections 3.2, 5.1 and 6.3).
 //
 // Pure: its input is bytes. The order of calls is
 //
 //     field(name:value:)* -> finish(isVersion11:)
 
+/// A check that rejects a request head if two HTTP parsers could disagree about its end.
 package struct FramingCheck: Sendable {
     /// The announced length of the body; a value above 2^50 only means that it is larger.
     package private(set) var contentLength: Int?

@@ -1,4 +1,4 @@
-// RequestParser: reads one HTTP/1.1 request from bytes that arrive in chunks of any size (RFC 9112).
+// RequestParser: parses requests.
 //
 // Pure: its input is bytes, and its output a request or a rejection. Input that another parser could read in a second
 // way is rejected, so that no request can be smuggled past a proxy: lines end only in CR LF and are not folded, names
@@ -12,6 +12,7 @@ import Glibc
 import TidelineCore
 package import TidelineServerCore
 
+/// A parser of one HTTP/1.1 request, from bytes that arrive in parts of any size (RFC 9112).
 package struct RequestParser: Sendable {
     /// The parser's progress within the request.
     package enum Phase: Equatable, Sendable {

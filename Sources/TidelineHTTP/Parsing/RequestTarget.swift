@@ -1,8 +1,8 @@
-// RequestTarget: splits the target of a request line into path and query, without decoding them (RFC 9112 section
-// 3.2).
+// RequestTarget: parses targets, without decoding them (RFC 9112 section 3.2).
 
 import TidelineCore
 
+/// The target of a request line, split into path and query.
 package struct RequestTarget: Hashable, Sendable {
     /// The path, percent-encoded; `*` for a request about the server itself.
     package var path: String

@@ -1,4 +1,4 @@
-// EventLoop: the job queue of one loop thread, as the executor of Swift tasks.
+// EventLoop: runs tasks on the thread of their sockets.
 //
 // A task that prefers this executor runs on the thread that also drives the sockets, so a request changes threads
 // only if its handler does. The loop knows nothing of HTTP. Its thread calls
@@ -9,6 +9,7 @@ import CEpoll
 import Glibc
 import Synchronization
 
+/// The job queue of one loop thread, as the executor of Swift tasks.
 final class EventLoop: SerialExecutor, TaskExecutor {
     /// A descriptor that becomes readable when another thread adds a job to the empty queue.
     let wakeDescriptor: Int32

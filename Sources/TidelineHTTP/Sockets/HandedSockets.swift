@@ -1,10 +1,11 @@
-// HandedSockets: listening sockets that the process was started with (sd_listen_fds(3)).
+// HandedSockets: sockets of a supervisor.
 //
 // The supervisor that started the process keeps them open as well: connections wait in the kernel while one server
 // ends and the next one begins, and none is rejected.
 
 import Glibc
 
+/// The listening sockets that the process was started with (sd_listen_fds(3)).
 package struct HandedSockets: Sendable {
     /// The descriptors, which belong to this process and are not inherited by child processes.
     package let descriptors: [Int32]

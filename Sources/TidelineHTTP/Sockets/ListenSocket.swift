@@ -1,4 +1,4 @@
-// ListenSocket: one listening socket per event loop, all on the same address and port.
+// ListenSocket: opens listening sockets.
 //
 // The kernel spreads connections over sockets that share a port by SO_REUSEPORT. The first socket is bound *without*
 // that option and gets it afterwards, so that a second server on the same port fails instead of silently taking half
@@ -6,6 +6,7 @@
 
 import Glibc
 
+/// The listening sockets of a server, one for each event loop, all on the same address and port.
 enum ListenSocket {
     /// Opens `count` listening sockets; the port is the one that was bound.
     static func open(

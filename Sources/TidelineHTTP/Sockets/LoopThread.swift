@@ -1,8 +1,8 @@
-// LoopThread: starts a thread. Foundation's `Thread` needs the full library, and a server without it has a
-// sixth of the size.
+// LoopThread: starts a thread. `Thread` needs the full library, and a server without it has a sixth of the size.
 
 import Glibc
 
+/// A starter of threads that does not need Foundation's `Thread`.
 enum LoopThread {
     private final class Body: Sendable {
         let run: @Sendable () -> Void

@@ -1,7 +1,8 @@
-// PeerAddress: the address that a connection comes from, as text.
+// PeerAddress: addresses of sockets.
 
 import Glibc
 
+/// The address that a connection comes from, as text.
 enum PeerAddress {
     /// Returns the IP address of the peer; an IPv4 peer on an IPv6 socket is written as IPv4.
     static func text(of socket: Int32) -> String { read(socket, getpeername)?.host ?? "" }

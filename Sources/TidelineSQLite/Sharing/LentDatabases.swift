@@ -5,7 +5,7 @@
 
 import Synchronization
 
-/// Connections of which each is lent to one caller at a time.
+/// A pool of connections, each of which is lent to one caller at a time.
 package final class LentDatabases: Sendable {
     private struct State {
         /// The free connections; nil after the pool was closed.

@@ -1,8 +1,9 @@
-// ColumnReading: the `columns` of a table in a configuration file.
+// ColumnReading: reads the key `columns`.
 
 import TidelineCore
 import TidelineServerCore
 
+/// A reader of the `columns` of a table in a configuration file.
 package enum ColumnReading {
     /// A key of a column.
     package enum Key: String, CaseIterable {

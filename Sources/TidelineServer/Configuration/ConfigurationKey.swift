@@ -1,11 +1,11 @@
-// ConfigurationKey: a key of the configuration file outside `tables`, with the code that reads it and shows its
-// current value. Every key is declared once, so that no key is read and not shown.
+// ConfigurationKey: every key is declared once, so that no key is read and not shown.
 //
 // The lists of keys are in ConfigurationKeys.
 
 import Foundation
 import TidelineServerCore
 
+/// A key of the configuration file outside `tables`, with the code that reads and shows its value.
 struct ConfigurationKey: Sendable {
     /// Reads a value.
     ///

@@ -1,4 +1,4 @@
-// ConfigurationNode: one value of a configuration file with its path, read strictly.
+// ConfigurationNode: reads configuration files.
 //
 // Reading does not throw: all problems are collected and shown together.
 
@@ -15,6 +15,7 @@ final class ConfigurationProblems {
     }
 }
 
+/// A value of a configuration file with its path, read strictly.
 struct ConfigurationNode {
     let path: String
     /// The value as valid JSON.

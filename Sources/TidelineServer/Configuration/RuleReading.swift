@@ -1,8 +1,9 @@
-// RuleReading: the rules of a table that name columns (`unique`, `compare`), and its former names (`aliases`).
+// RuleReading: the keys `unique`, `compare` and `aliases`.
 
 import TidelineCore
 import TidelineServerCore
 
+/// A reader of the rules of a table that name columns, and of its former names.
 enum RuleReading {
     /// Reads one of the keys, after the columns of the table were read.
     static func read(

@@ -1,5 +1,6 @@
-// Spelling: finds the known word that an unknown one was probably meant to be.
+// Spelling: suggestions for misspelled words.
 
+/// A search for the known word that an unknown one was probably meant to be.
 enum Spelling {
     /// Returns the most similar word, if it is similar enough.
     static func nearest(to word: String, among known: [String]) -> String? {

@@ -3,6 +3,7 @@
 import TidelineCore
 import TidelineServerCore
 
+/// A reader of the `tables` of a configuration file.
 package enum TableReading {
     /// A key of a table.
     package enum Key: String, CaseIterable {

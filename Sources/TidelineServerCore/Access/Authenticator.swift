@@ -1,4 +1,4 @@
-// Authenticator: finds the user of a request from its header fields.
+// Authenticator: users from tokens.
 //
 // The function that checks a token is injected, because this target contains no cryptography. The result of a
 // check is cached for as long as the token is valid, so most requests cost one dictionary lookup.
@@ -48,6 +48,7 @@ package struct TokenRefusal: Error, Sendable {
     }
 }
 
+/// A finder of the user of a request, which checks the token in the header fields.
 package final class Authenticator: Sendable {
     /// Checks a token at a time in microseconds since 1970.
     package typealias Check =

@@ -1,7 +1,8 @@
-// CallerView: the visibility filter of a caller, as a condition and as a name that stays the same.
+// CallerView: visibility filters.
 
 import TidelineCore
 
+/// The visibility filter of a caller, as a condition and as a name that stays the same.
 struct CallerView: Sendable {
     /// The condition for the visible rows; nil for all rows.
     let condition: QueryExpression?

@@ -1,4 +1,4 @@
-// CrossOrigin: which web pages may call the server from a browser (CORS, the Fetch standard).
+// CrossOrigin: CORS, as in the Fetch standard.
 //
 // A page has to set the token header itself, and cookies are never used. So an allowed page can do no more than its
 // user's token allows, and the server never announces support for credentials.
@@ -82,6 +82,7 @@ package struct OriginPattern: Hashable, Sendable {
     private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
 }
 
+/// The rules for which web pages may call the server from a browser (CORS).
 package struct CrossOrigin: Sendable {
     private let origins: [OriginPattern]
 

@@ -1,7 +1,8 @@
-// BatchAnswers: writes the answers to the requests of a batch into one body.
+// BatchAnswers: the body of the response to a batch.
 
 import TidelineCore
 
+/// A writer that joins the answers to the requests of a batch in one body.
 package enum BatchAnswers {
     /// Returns the body, with an answer for each request in order.
     package static func body(_ envelope: BatchEnvelope, _ answers: [ServerResponse]) -> [UInt8] {

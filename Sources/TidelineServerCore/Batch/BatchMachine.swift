@@ -1,4 +1,4 @@
-// BatchMachine: the next steps of a batch, and the units to skip.
+// BatchMachine: the steps of a batch.
 //
 // Pure: it knows units, not requests. Consecutive writes are one step, so that they can share a transaction; the
 // runner reports how each of these units ended. A unit that was not tried is not reported, and is returned again or
@@ -6,6 +6,7 @@
 //
 //     next() -> { ended(_:_:)+ next() }* -> .finish
 
+/// The state machine of a batch, which returns the next step and the units to skip.
 package struct BatchMachine: Sendable {
     package enum Action: Hashable, Sendable {
         /// Try these writes in order; at least the first of them gets a result.

@@ -1,7 +1,8 @@
-// BatchMembers: the members of one request object, and their rules.
+// BatchMembers: parses request objects.
 
 import TidelineCore
 
+/// The members of one request object of a batch, and their rules.
 struct BatchMembers {
     /// The position of a body in the batch.
     private struct Body {
@@ -240,7 +241,7 @@ struct BatchMembers {
     }
 }
 
-/// How a batch contains a body, by its media type.
+/// The encoding of a body in a batch, by its media type.
 enum BatchContent: Hashable, Sendable {
     /// As JSON, written directly.
     case json

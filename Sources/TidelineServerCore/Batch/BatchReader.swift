@@ -1,10 +1,11 @@
-// BatchReader: a strict parser for the body of a batch (OData JSON Format 4.01, section 19).
+// BatchReader: parses batches.
 //
 // It finds all errors in the batch itself before any request is executed. It checks that the bodies of requests are
 // JSON and copies them unchanged; the tables check their contents.
 
 import TidelineCore
 
+/// A strict parser of the body of a batch (OData JSON Format 4.01, section 19).
 package struct BatchReader {
     private var reader: JSONReader
     private let origin: BatchOrigin

@@ -1,4 +1,4 @@
-// BatchRun: performs the steps of BatchMachine on the tables and endpoints.
+// BatchRun: performs batches.
 //
 // Consecutive writes are prepared one after another, performed together, and answered one by one. The answer to a
 // request is the one that it would have got by itself, except for headers that an HTTP message has only once: the
@@ -6,6 +6,7 @@
 
 import TidelineCore
 
+/// The runner of one batch, which performs the steps of ``BatchMachine`` on tables and endpoints.
 struct BatchRun {
     private let service: TableService
     private let user: User?

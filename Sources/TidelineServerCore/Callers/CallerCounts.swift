@@ -1,9 +1,9 @@
-// CallerCounts: the number of connections or streams of each caller. A lock around a dictionary that contains only
-// callers with at least one.
+// CallerCounts: counts by caller. A lock around a dictionary that contains only callers with at least one.
 
 import Synchronization
 import TidelineCore
 
+/// The number of connections or streams of each caller.
 package final class CallerCounts: Sendable {
     private let counts = Mutex<[String: Int]>([:])
 

@@ -1,5 +1,6 @@
-// CallerNetwork: the part of an IP address that identifies a caller. Pure.
+// CallerNetwork: callers without a token. Pure.
 
+/// The part of an IP address that identifies a caller.
 package enum CallerNetwork {
     /// Returns an IPv4 address unchanged, or the first half of an IPv6 address.
     ///

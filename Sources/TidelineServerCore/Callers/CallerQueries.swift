@@ -1,9 +1,9 @@
-// CallerQueries: the number of running queries of each caller. A lock around a dictionary that contains
-// only callers with at least one.
+// CallerQueries: counts and limits queries. A lock around a dictionary that contains only callers with at least one.
 
 import Synchronization
 import TidelineCore
 
+/// The number of running queries of each caller.
 package final class CallerQueries: Sendable {
     private let most: Int
     private let running = Mutex<[String: Int]>([:])

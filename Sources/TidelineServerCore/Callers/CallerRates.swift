@@ -1,4 +1,4 @@
-// CallerRates: the request rates of each caller. Pure, except for a lock around its state.
+// CallerRates: rate limits. Pure, except for a lock around its state.
 //
 // Each caller has three accounts, which fill with time up to ten seconds' worth. A request is admitted
 // while none of them is in debt, and is charged its full cost: a large batch is not rejected forever,
@@ -7,6 +7,7 @@
 import Synchronization
 import TidelineCore
 
+/// The request rates of each caller, with their limits.
 package final class CallerRates: Sendable {
     /// The quantities that are counted.
     package struct Cost: Hashable, Sendable {

@@ -1,4 +1,4 @@
-// TrustedProxies: finds the client's address, as trusted proxies report it. Pure.
+// TrustedProxies: finds the address of the caller. Pure.
 //
 // A proxy appends the address of its peer to the list that it received. So the list is read from its end for as long
 // as the address that reported an entry is trusted; the first address that is not a trusted proxy is the caller's.
@@ -7,6 +7,7 @@
 
 package import TidelineCore
 
+/// The proxies whose report of a client's address the server trusts.
 package struct TrustedProxies: Hashable, Sendable {
     /// The header field that the proxies write.
     package enum Header: String, Hashable, Sendable, CaseIterable {

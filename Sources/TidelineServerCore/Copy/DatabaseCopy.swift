@@ -1,4 +1,4 @@
-// DatabaseCopy: copies all data of a server from one database into another, portion by portion.
+// DatabaseCopy: copies a database, part by part.
 //
 //     begin    the tables are created in the target; from then on no server opens it
 //     rows, logs, bases, ledger, audit, cascades    one portion per transaction, with the progress
@@ -196,6 +196,7 @@ package protocol CopyTarget {
     func end(_ state: CopiedState) throws
 }
 
+/// A copy of all data of a server from one database into another, in parts.
 package struct DatabaseCopy {
     private let source: any CopySource
     private let target: any CopyTarget

@@ -1,4 +1,4 @@
-// Dashboard: the operators' page with its files, its access rules, and the recorded activity of callers.
+// Dashboard: the server's side of the dashboard.
 
 import Synchronization
 import TidelineCore
@@ -31,6 +31,7 @@ package struct DashboardSetting: Hashable, Sendable {
     }
 }
 
+/// The operators' page with its files, its access rules, and the recorded activity of callers.
 package final class Dashboard: Sendable {
     let gate: OperatorGate
     /// The page itself.

@@ -1,10 +1,11 @@
-// SeenDevices: the devices that sent an X-ZUMO-INSTALLATION-ID, and the times of their syncs.
+// SeenDevices: devices for the dashboard.
 //
 // The list is in memory and bounded. It is a hint for an operator; the server decides nothing by it.
 
 import Synchronization
 import TidelineCore
 
+/// The devices that sent an `X-ZUMO-INSTALLATION-ID`, with the times of their syncs.
 package final class SeenDevices: Sendable {
     struct Device: Sendable {
         var id: String

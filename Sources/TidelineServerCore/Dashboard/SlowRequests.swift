@@ -1,8 +1,9 @@
-// SlowRequests: the last requests that took long, without their contents.
+// SlowRequests: slow requests for the dashboard.
 
 import Synchronization
 import TidelineCore
 
+/// The last requests that took long, without their contents.
 package final class SlowRequests: Sendable {
     struct Entry: Sendable {
         var time: Int64

@@ -1,9 +1,9 @@
-// ContentCoding: gzip for responses, if the caller accepts it (RFC 9110 section 12.5.3), and for the bodies of
-// batches.
+// ContentCoding: gzip, if the caller accepts it (RFC 9110 section 12.5.3).
 
 import CZlib
 package import TidelineCore
 
+/// The gzip coding of responses and of the bodies of batches.
 package enum ContentCoding {
     /// The size up to which responses are not compressed, because they fit in a packet.
     package static let bytesMin = 1024

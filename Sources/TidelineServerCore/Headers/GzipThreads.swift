@@ -1,9 +1,10 @@
-// GzipThreads: the threads that compress large responses, so that no event loop waits for that.
+// GzipThreads: compresses on other threads.
 
 import Dispatch
 import Foundation
 import Synchronization
 
+/// The threads that compress large responses, so that no event loop waits for that.
 package final class GzipThreads: Sendable {
     /// The size up to which responses are compressed on their event loop.
     ///

@@ -1,5 +1,6 @@
-// Preferences: the preferences of a caller (RFC 7240), and the header value that reports the applied ones.
+// Preferences: the header field `Prefer`.
 
+/// The preferences of a caller (RFC 7240), and the header value that reports the applied ones.
 package struct Preferences: Hashable, Sendable {
     /// The maximum number of rows of a page (OData 4.01 part 1, 8.2.8.6).
     package private(set) var pageSize: Int?

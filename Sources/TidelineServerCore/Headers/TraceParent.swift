@@ -1,7 +1,8 @@
-// TraceParent: identifies the trace and the caller's span of a request (W3C Trace Context, `traceparent`). Pure.
+// TraceParent: parses `traceparent`. Pure.
 
 package import TidelineCore
 
+/// The trace and the caller's span of a request (W3C Trace Context).
 package struct TraceParent: Hashable, Sendable {
     /// The id of the trace: 32 hexadecimal digits.
     package let trace: String

@@ -1,4 +1,4 @@
-// HookedGroup: runs a group of writes and the hooks of their tables.
+// HookedGroup: hooks around a group of writes.
 //
 //     before each -> transaction -> (conflict -> transaction) -> after each
 //
@@ -7,6 +7,7 @@
 
 import TidelineCore
 
+/// The run of an atomic group of writes with the hooks of their tables.
 struct HookedGroup: Sendable {
     private let service: TableService
     private let writes: [PreparedWrite]

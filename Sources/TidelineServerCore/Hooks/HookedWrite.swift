@@ -1,8 +1,9 @@
-// HookedWrite: runs the hooks around one write: before it, after it, and for its conflict.
+// HookedWrite: hooks around one write.
 
 import Synchronization
 package import TidelineCore
 
+/// The run of the hooks around one write: before it, after it, and for its conflict.
 struct HookedWrite: Sendable {
     let service: TableService
     let table: Table

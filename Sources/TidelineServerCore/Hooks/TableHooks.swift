@@ -121,7 +121,7 @@ public struct TableConflict: Sendable {
     public let server: Row
 }
 
-/// How a conflict is resolved.
+/// The resolution of a conflict.
 public enum ConflictResolution: Sendable {
     /// The write is executed as if it had the stored version.
     case client

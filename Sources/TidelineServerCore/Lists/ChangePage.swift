@@ -2,7 +2,7 @@
 
 package import TidelineCore
 
-/// The last commit timestamp and the horizon of a table.
+/// The last commit timestamp and the retention horizon of a table.
 package struct TableClock: Hashable, Sendable {
     /// The commit timestamp of the last write, in microseconds; 0 before the first.
     package var stamp: Int64

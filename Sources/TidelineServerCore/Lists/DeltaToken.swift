@@ -1,4 +1,4 @@
-// DeltaToken: the contents of a link to the changes of a list, as the opaque `$deltatoken`.
+// DeltaToken: delta links.
 //
 // A holder who alters the link gains nothing: the token is parsed strictly, and the rows that it leads to are read
 // with the caller's permissions and view. It contains no permission and no row.
@@ -47,6 +47,7 @@ package struct Fingerprint: Hashable, Sendable {
     }
 }
 
+/// The contents of a link to the changes of a list, as the opaque `$deltatoken`.
 package struct DeltaToken: Hashable, Sendable {
     /// Whether a link continues a list or returns changes.
     package enum Phase: UInt8, Sendable {

@@ -1,4 +1,4 @@
-// EpochMemory: the last epoch of the database that a read returned or the store reported.
+// EpochMemory: detects restores of the database.
 //
 // A database may be restored while its servers run. Each read returns the epoch of the state that it was read from, and
 // the store reports the epoch on each new connection to the primary.
@@ -6,6 +6,7 @@
 import Synchronization
 import TidelineCore
 
+/// The last epoch of the database that a read returned or the store reported.
 package final class EpochMemory: Sendable {
     package struct Epoch: Hashable, Sendable {
         package let name: String

@@ -1,7 +1,8 @@
-// ListLinks: the links of a list: to the rows after a page, or to the changes after the last one.
+// ListLinks: next and delta links.
 
 import TidelineCore
 
+/// The links of a list: to the rows after a page, or to the changes after the last one.
 struct ListLinks: Sendable {
     typealias Parameters = [QueryParameters.Parameter]
 

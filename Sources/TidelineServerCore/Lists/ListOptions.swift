@@ -1,7 +1,8 @@
-// ListOptions: the query options of a list, as texts and checked numbers.
+// ListOptions: parses query options.
 //
 // It knows no table; ListPlan checks the options against one.
 
+/// The query options of a list, as strings and checked numbers.
 package struct ListOptions: Sendable {
     package var filter: String?
     package var order: String?

@@ -1,7 +1,8 @@
-// ListPlan: a list's options checked against a table: the request to the database, and the links.
+// ListPlan: plans the read of a list.
 
 import TidelineCore
 
+/// A list's options checked against a table: the request to the database, and the links.
 package struct ListPlan: Sendable {
     package var request = ListRequest()
     /// The page size that results from the caller's preference.

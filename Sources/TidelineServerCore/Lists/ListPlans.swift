@@ -1,10 +1,11 @@
-// ListPlans: a cache of query plans by the text of the query.
+// ListPlans: cached query plans.
 //
 // Devices often request the same first page, and parsing the options costs more than a small page.
 
 import Synchronization
 import TidelineCore
 
+/// A cache of query plans by the text of the query.
 final class ListPlans: Sendable {
     struct Query: Hashable, Sendable {
         /// The identifier of the table's definition, an object that is replaced when columns are added.

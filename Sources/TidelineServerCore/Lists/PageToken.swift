@@ -1,5 +1,4 @@
-// PageToken: the position of a page's last row in an order, as the opaque `$skiptoken` of a next
-// link.
+// PageToken: next links.
 //
 // It is base64url of JSON: an array of the row's keys, or, if these are too long for a link, an
 // object with the row's id and version. Bytes are an array of one base64 text.
@@ -7,6 +6,7 @@
 import Foundation
 package import TidelineCore
 
+/// The position of a page's last row in an order, as the opaque `$skiptoken` of a next link.
 package enum PageToken: Hashable, Sendable {
     case keys([SQLValue])
     case mark(PageMark)

@@ -1,5 +1,4 @@
-// TableDigest: counts and hashes of the rows that a caller sees, by which two sides find their differences with a few
-// small responses.
+// TableDigest: two sides find their differences with a few small responses.
 
 package import TidelineCore
 
@@ -18,6 +17,7 @@ package struct DigestRequest: Sendable {
     package init() {}
 }
 
+/// The count and the hashes of the rows that a caller sees, by ranges of their ids.
 package struct TableDigest: Hashable, Sendable {
     /// A range of rows, in the byte order of their ids.
     package struct Range: Hashable, Sendable {

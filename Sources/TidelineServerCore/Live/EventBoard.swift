@@ -1,4 +1,4 @@
-// EventBoard: the changed tables and their commit timestamps, for the listeners of all event loops.
+// EventBoard: notifies event loops of changes.
 //
 // The store notifies it after each commit. It notifies each loop once, however many listeners the loop has and
 // however many commits follow until the loop reads them. The loop does the rest on its own thread.
@@ -18,6 +18,7 @@ package struct TableStamp: Sendable, Equatable {
     }
 }
 
+/// The changed tables and their commit timestamps, for the listeners of all event loops.
 package final class EventBoard: Sendable {
     private struct State {
         /// The indexes of the tables, by their names in lower case.

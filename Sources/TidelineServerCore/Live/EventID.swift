@@ -1,4 +1,4 @@
-// EventID: the state of the tables that a listener has received, as the `id` of its events. Pure.
+// EventID: ids of events. Pure.
 //
 // An id lists the tables without unreported changes, each with its last commit timestamp then. A table that is
 // absent, or that has another timestamp by now, has changed. So an id needs no state on the server: it stays valid
@@ -6,6 +6,7 @@
 
 import TidelineCore
 
+/// The state of the tables that a listener has received, as the `id` of its events.
 package struct EventID: Equatable, Sendable {
     /// A table and its last commit timestamp, as they appear in an id.
     ///

@@ -1,4 +1,4 @@
-// EventListener: the tables that one listener watches and the changes still to be sent to it. Pure.
+// EventListener: changes for one listener. Pure.
 //
 //     open -> { mark(changes) | next(stamps) }*
 //
@@ -7,6 +7,7 @@
 
 import TidelineCore
 
+/// A listener of changes: the tables that it watches, and the changes still to be sent to it.
 package struct EventListener: Sendable {
     /// The maximum number of tables of a listener, which has one bit for each.
     package static let tablesMax = 64

@@ -1,4 +1,4 @@
-// BatchRows: the rows of a batch that concern its other writes because of references. Pure.
+// BatchRows: references between the writes of a batch. Pure.
 //
 // Rows may refer to each other, such as a customer and its main contact. Then neither order of their inserts would have
 // each parent first, and in either order, the first delete changes the version of the second row. Therefore such a row

@@ -31,7 +31,7 @@ package struct CascadeStep: Sendable {
     package init() {}
 }
 
-/// The entries whose steps failed, so that the others continue without them.
+/// The entries whose steps failed, so that the other entries continue without them.
 ///
 /// After a failure, each entry is tried alone. One that fails alone is retried after a pause, which doubles each time.
 package struct CascadeFailures: Sendable {

@@ -119,7 +119,7 @@ package final class ReferenceGraph: Sendable {
     }
 }
 
-/// The references that concern a write, with what its caller may see of the parents' tables.
+/// The references that concern a write, with its caller's visibility filters for the parents' tables.
 package final class WriteReferences: Sendable {
     /// A reference of the write's table.
     package struct Parent: Sendable {

@@ -1,4 +1,4 @@
-// ReferenceRules: the references of tables, compared with the declared tables and the foreign keys of the database.
+// ReferenceRules: checks the references of tables.
 
 package import TidelineCore
 

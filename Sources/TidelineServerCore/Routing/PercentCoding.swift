@@ -1,7 +1,8 @@
-// PercentCoding: RFC 3986 percent-encoding over bytes, without URLComponents.
+// PercentCoding: decodes and encodes parts of URLs.
 
 import TidelineCore
 
+/// The percent-encoding of RFC 3986 over bytes, without URLComponents.
 package enum PercentCoding {
     /// Returns the decoded string; nil for an invalid encoding or invalid UTF-8.
     package static func decode(

@@ -1,5 +1,6 @@
-// QueryParameters: the decoded parameters of a query string, in order.
+// QueryParameters: parses query strings.
 
+/// The decoded parameters of a query string, in order.
 package struct QueryParameters: Sendable {
     package struct Parameter: Hashable, Sendable {
         package var name: String

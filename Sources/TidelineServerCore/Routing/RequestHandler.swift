@@ -1,10 +1,11 @@
-// RequestHandler: the whole server as one function from request to response.
+// RequestHandler: answers requests.
 //
 // The HTTP layer calls it, and so does the test kit within its own process. It never throws: rejections become
 // problem documents, and failures of the server are logged and become 500.
 
 import TidelineCore
 
+/// The whole server as one function from request to response.
 package struct RequestHandler: Sendable {
     package let service: TableService
     let log: ServerLog

@@ -3,6 +3,7 @@
 import Synchronization
 package import TidelineCore
 
+/// A generator of the ids of requests.
 package final class RequestIDs: Sendable {
     private let prefix: String
     private let count = Atomic<UInt64>(0)

@@ -1,5 +1,6 @@
 // Route: the resource that a path names.
 
+/// A resource of the server, as a path names it.
 package enum Route: Hashable, Sendable {
     case table(String)
     case row(table: String, id: String)

@@ -1,10 +1,11 @@
-// JSONPatch: a JSON Patch (RFC 6902) of one flat row.
+// JSONPatch: patches of rows.
 //
 // Parsing needs only the table. Applying is pure and needs the stored row, so a backend does it inside its
 // transaction. A path names a JSON member, in any letter case, and cannot go deeper, also in a column of type json.
 
 package import TidelineCore
 
+/// A JSON Patch (RFC 6902) of one flat row.
 package struct JSONPatch: Sendable {
     private enum Step: Sendable {
         case set(Int, Setting)

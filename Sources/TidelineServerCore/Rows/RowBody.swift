@@ -1,7 +1,8 @@
-// RowBody: the JSON object of a write, parsed against the table's columns without a tree.
+// RowBody: parses bodies of writes.
 
 package import TidelineCore
 
+/// The JSON object of a write, parsed against the table's columns without a tree.
 package struct RowBody: Sendable {
     /// A member that the table has no column for.
     package struct Unknown: Hashable, Sendable {
@@ -166,7 +167,7 @@ package struct RowBody: Sendable {
     private static let unknownMax = 200
 }
 
-/// The members seen so far.
+/// The JSON members seen so far.
 private struct MemberSet {
     private var low: UInt64 = 0
     private var high: Set<Int> = []

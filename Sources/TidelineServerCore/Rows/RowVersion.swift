@@ -1,7 +1,8 @@
-// RowVersion: the opaque version of a row on the wire: base64 of the eight bytes of its commit timestamp.
+// RowVersion: versions on the wire.
 
 import TidelineCore
 
+/// The opaque version of a row on the wire: base64 of the eight bytes of its commit timestamp.
 package enum RowVersion {
     private static let alphabetText: StaticString =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -1,4 +1,4 @@
-// ColumnConversion: converts a stored value to another type, exactly or not at all.
+// ColumnConversion: values of a column whose type changes.
 //
 // The value is written in its wire form and parsed as the new column parses its members. A text is also parsed as a
 // value of the new type, and any other value is also converted to text: "5" becomes 5, and 5 becomes "5".
@@ -6,6 +6,7 @@
 import Foundation
 package import TidelineCore
 
+/// The conversion of a stored value to another column type, exactly or not at all.
 package struct ColumnConversion {
     private let old: ColumnType
     private let new: ColumnDefinition

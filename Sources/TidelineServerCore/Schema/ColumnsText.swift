@@ -1,7 +1,8 @@
-// ColumnsText: a table's columns as JSON text in the server's own system table.
+// ColumnsText: stored table definitions.
 
 package import TidelineCore
 
+/// A table's columns as JSON text in the server's own system table.
 package enum ColumnsText {
     /// Writes a JSON array such as `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`.
     ///

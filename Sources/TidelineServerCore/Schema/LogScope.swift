@@ -1,11 +1,12 @@
-// LogScope: the kinds of changes that a table's change log records, for rows that may have left a caller's view. The
-// database stores it from one start to the next.
+// LogScope: changes of rows that may have left a caller's view. The database stores the scope from one start to the
+// next.
 //
 // A server without the row filter, such as the plain command on the database of an app, does not log
 // the changes that the app's callers need. The horizon rises when the filter is configured again.
 
 import TidelineCore
 
+/// The kinds of changes that a table's change log records.
 package enum LogScope: Equatable {
     /// Only permanent deletes, by id.
     case nothing

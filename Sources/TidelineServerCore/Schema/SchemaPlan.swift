@@ -1,4 +1,4 @@
-// SchemaPlan: the changes that the tables of a database need. It reads the database and changes nothing.
+// SchemaPlan: compares schemas. It reads the database and changes nothing.
 
 package import TidelineCore
 
@@ -17,6 +17,7 @@ package protocol SchemaFacts {
     ) throws
 }
 
+/// A plan of the changes that the tables of a database need.
 package struct SchemaPlan {
     private let database: any SchemaFacts
     /// The tables of the database.

@@ -1,5 +1,6 @@
-// StoreWarning: a failing check of the database, with the reason, for its operator.
+// StoreWarning: findings of the server's checks.
 
+/// A failing check of the database, with the reason, for its operator.
 package struct StoreWarning: Hashable, Sendable {
     /// A stable code for scripts.
     package var code: String

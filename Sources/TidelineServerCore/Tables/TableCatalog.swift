@@ -1,8 +1,9 @@
-// TableCatalog: the tables by name, in any letter case.
+// TableCatalog: looks up tables.
 
 import Synchronization
 import TidelineCore
 
+/// The tables of a server by name, in any letter case.
 package final class TableCatalog: Sendable {
     private struct State {
         var tables: [String: Table] = [:]

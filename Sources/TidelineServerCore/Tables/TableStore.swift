@@ -185,6 +185,7 @@ package struct StoredRow: Sendable {
     }
 }
 
+/// The outcome of one write: the decision and the row.
 package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
     /// The row after the write, or the row that caused its rejection.
@@ -324,6 +325,7 @@ package final class KeptRendering: Sendable {
     }
 }
 
+/// A page of a list as JSON bytes, with the data for the links to the next page.
 package struct ListPage: Sendable {
     /// The opening and the rows, separated by commas, without a closing bracket.
     package var bytes: [UInt8]

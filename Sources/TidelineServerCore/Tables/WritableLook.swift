@@ -1,7 +1,8 @@
-// WritableLook: a probe of whether a database accepts writes, which runs at most once a second.
+// WritableLook: readiness for writes.
 
 import Synchronization
 
+/// A probe of whether a database accepts writes, which runs at most once a second.
 package final class WritableLook: Sendable {
     /// The state of the probes.
     private struct State {

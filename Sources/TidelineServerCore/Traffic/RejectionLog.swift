@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Counts rejected requests by caller, and decides when a log line is due.
+/// A counter of rejected requests by caller, which decides when a log line is due.
 package final class RejectionLog: Sendable {
     /// The reason for a rejection.
     package enum Kind: Hashable, Sendable, CaseIterable {

@@ -1,10 +1,11 @@
-// ServerLog: a log of single lines, each of which has a fixed sentence and the variable parts as fields.
+// ServerLog: log lines and their levels.
 //
 // A line never contains a body, the value of a query option, a token or a password.
 
 import Synchronization
 import TidelineCore
 
+/// A log of single lines, each with a fixed sentence and the variable parts as fields.
 package struct ServerLog: Sendable {
     package enum Level: String, Sendable, CaseIterable, Comparable {
         case error

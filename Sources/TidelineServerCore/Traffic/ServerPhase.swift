@@ -1,7 +1,8 @@
-// ServerPhase: whether the server still accepts requests, for its load balancers.
+// ServerPhase: running, or draining.
 
 import Synchronization
 
+/// A flag that shows load balancers whether the server still accepts requests.
 package final class ServerPhase: Sendable {
     private let stops = Atomic<Bool>(false)
 

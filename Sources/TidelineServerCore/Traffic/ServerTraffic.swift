@@ -1,7 +1,8 @@
-// ServerTraffic: the memory and the counters of connections, shared by all event loops.
+// ServerTraffic: memory and counters.
 
 import Synchronization
 
+/// The memory and the counters of connections, shared by all event loops.
 package final class ServerTraffic: Sendable {
     /// The memory for answers to single reads, and to endpoints.
     package let answers: ResponseMemory

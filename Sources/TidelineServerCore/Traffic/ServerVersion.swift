@@ -2,6 +2,7 @@
 
 import TidelineCore
 
+/// The version of this server.
 package enum ServerVersion {
     /// The version as in the changelog.
     package static let text = ReleaseVersion.text

@@ -1,7 +1,8 @@
-// TurnQueue: a queue that takes the work of several callers in turns.
+// TurnQueue: fairness between callers.
 //
 // A caller with many requests waits for the other callers, and they do not wait for it.
 
+/// A queue that takes the work of several callers in turns.
 package struct TurnQueue<Caller: Hashable, Element> {
     private struct Line {
         var elements: [Element?] = []

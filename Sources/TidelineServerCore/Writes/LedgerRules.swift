@@ -1,5 +1,6 @@
-// LedgerRules: the data that both backends store for a write with an idempotency key.
+// LedgerRules: the data that is stored for a write with an idempotency key.
 
+/// The rules for entries of the idempotency ledger, the same for both backends.
 package enum LedgerRules {
     /// The size of an entry without its row, in bytes.
     package static let entryBytes = 200

@@ -5,7 +5,7 @@
 
 package import TidelineCore
 
-/// A `unique` rule with the places of its columns.
+/// A `unique` rule with the indexes of its columns.
 package struct UniqueRule: Hashable, Sendable {
     /// The columns of the rule, as it was declared.
     package let columns: [String]

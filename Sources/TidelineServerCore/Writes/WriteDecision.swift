@@ -1,4 +1,4 @@
-// WriteDecision: the effect of a write on a row, decided from the current state of the row.
+// WriteDecision: decides writes.
 //
 // Pure. WritePlanner computes the new row from it; TableRoutes turns it into a status.
 
@@ -101,6 +101,7 @@ package struct RowState: Hashable, Sendable {
     }
 }
 
+/// The effect of a write on a row, decided from the current state of the row.
 package enum WriteDecision: Hashable, Sendable {
     /// A new row is stored.
     case insert

@@ -1,4 +1,4 @@
-// BackupLook: checks whether the database could be restored after its server is lost.
+// BackupLook: the backups of a database.
 //
 // A base backup and the log after it restore every commit; a dump restores only the state at the time of the dump.
 // PostgreSQL reports its log's archive and the receivers of its stream. It does not know which base backups exist and
@@ -6,6 +6,7 @@
 
 import TidelinePostgres
 
+/// A check of whether the database could be restored after its server is lost.
 package struct BackupLook: Sendable {
     package private(set) var lines: [String]
     /// Whether the write-ahead log (WAL) is archived or streamed.

@@ -1,9 +1,10 @@
-// PostgresCare: the maintenance of a database in PostgreSQL, while servers may run.
+// PostgresCare: maintenance commands.
 
 import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
+/// The maintenance of a database in PostgreSQL, while servers may run.
 package struct PostgresCare: Sendable {
     let address: PostgresAddress
 

@@ -1,4 +1,4 @@
-// ClockWatch: a thread that notices the commits of other servers.
+// ClockWatch: reports commits of other servers.
 //
 // It reads the clocks a few times a second, and only their values count. A notification of PostgreSQL just makes it
 // read at once; without notifications, as through a pooler, changes are reported later. While the server is idle it
@@ -10,6 +10,7 @@ import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
+/// A thread that notices the commits of other servers.
 final class ClockWatch: Sendable {
     private let address: PostgresAddress
     private let stamps: ReportedStamps

@@ -1,4 +1,4 @@
-// HistoryRow: the history that the servers of a database have accepted, as the database stores it.
+// HistoryRow: recognizes a restored dump.
 //
 // The row contains the id of the transaction that wrote it. Restoring a dump writes all rows again, so that the row
 // of a restored dump contains another id than that of its transaction.
@@ -68,6 +68,7 @@ struct DatabaseIdentity: Hashable {
         """
 }
 
+/// The history that the servers of a database have accepted, as the database stores it.
 struct HistoryRow: Hashable {
     /// The identity, a random word, and the id of the writing transaction, as one string; nil if the row does
     /// not exist.

@@ -4,6 +4,7 @@ import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
+/// The commit timestamps that were reported, each once, whichever program wrote it.
 final class ReportedStamps: Sendable {
     private struct State {
         var stamps: [String: Int64] = [:]

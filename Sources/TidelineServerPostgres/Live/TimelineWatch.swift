@@ -1,5 +1,4 @@
-// TimelineWatch: notices lost commits, after a standby without the latest ones was promoted, or a backup or a dump
-// was restored.
+// TimelineWatch: notices lost commits.
 //
 // The database stores the history that its servers accepted (HistoryRow): cluster, timeline, database, and a random
 // word of the first server. On each new connection, writers first compare it with the identity that PostgreSQL
@@ -15,6 +14,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A check for lost commits, after a standby was promoted, or a backup or a dump was restored.
 final class TimelineWatch: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog

@@ -1,5 +1,4 @@
-// CountedMark: a time in a table's clock. While it is recent, all servers count the rows that leave each millisecond
-// of the clock, and a reader continues its list by these counts.
+// CountedMark: while the time is recent, a reader can continue its list by these counts.
 //
 // Writers read the mark while they hold the lock of the clock, so it is set under that lock, which another
 // transaction may hold for long. A mark is valid for a day, so a reader rarely has to set it.
@@ -8,6 +7,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A time in a table's clock that makes the servers count the rows that leave each millisecond.
 struct CountedMark: Sendable {
     /// The name of the table's clock.
     private let clock: String
@@ -76,7 +76,7 @@ struct CountedMark: Sendable {
     }
 }
 
-/// The times when this server last found marks in clocks, by clock name.
+/// The times at which this server last found counted times in table clocks, by clock name.
 struct CountedClocks {
     private var times: [String: UInt64] = [:]
 

@@ -4,6 +4,7 @@ import Foundation
 import TidelineCore
 import TidelineServerCore
 
+/// A builder of a page from the rows of a list.
 struct ListBuilder {
     private let request: ListRequest
     private let table: PostgresTable

@@ -1,10 +1,10 @@
-// PostgresChangesRead: reads the changes of a table after a time: rows, and the ids of rows that the caller can no
-// longer see.
+// PostgresChangesRead: changed rows, and the ids of rows that the caller can no longer see.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A read of the changes of a table after a time.
 struct PostgresChangesRead {
     private let table: PostgresTable
     private let request: ChangeRequest

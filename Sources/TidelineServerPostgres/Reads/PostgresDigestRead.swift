@@ -1,9 +1,10 @@
-// PostgresDigestRead: reads counts and hashes of the rows that a caller sees, from one snapshot.
+// PostgresDigestRead: reads digests.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A read of counts and hashes of the rows that a caller sees, from one snapshot.
 struct PostgresDigestRead {
     private let table: PostgresTable
     private let request: DigestRequest

@@ -1,4 +1,4 @@
-// PostgresListRead: reads one page of a table. Some conditions are evaluated in SQL, the others in memory.
+// PostgresListRead: some conditions are evaluated in SQL, the others in memory.
 //
 // If SQL can filter and order, the page is one statement. If a part of the filter is not in SQL, rows are read in
 // their order and evaluated until the page is full. If SQL does not have the order, all rows of the filter are read
@@ -9,6 +9,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A read of one page of a table.
 struct PostgresListRead {
     private let table: PostgresTable
     private let request: ListRequest

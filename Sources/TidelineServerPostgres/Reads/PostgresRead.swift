@@ -1,9 +1,10 @@
-// PostgresRead: the statements of one read, from one snapshot of the database and within a time limit.
+// PostgresRead: the statements of one read.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A read of the database: its statements, from one snapshot and within a time limit.
 struct PostgresRead {
     let connection: PostgresConnection
     let ticket: QueryTicket

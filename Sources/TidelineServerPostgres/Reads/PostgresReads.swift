@@ -1,10 +1,10 @@
-// PostgresReads: runs reads on the connections to one PostgreSQL server, each within a time limit and until its
-// caller disconnects.
+// PostgresReads: each read has a time limit, and ends when its caller disconnects.
 
 import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
+/// A runner of reads on the connections to one PostgreSQL server.
 struct PostgresReads: Sendable {
     private let threads: PostgresThreads
 

@@ -1,4 +1,4 @@
-// ReplicaReads: reads pages from a replica of the database, which may lag behind.
+// ReplicaReads: when a replica is used.
 //
 // A caller never sees less than was acknowledged before the request: the clock of the table is first read at the
 // primary, and the replica must have reached it, in the same epoch. If it has not, the read waits briefly and then
@@ -46,7 +46,7 @@ struct ReplicaIsBehind: Error {
 /// The error of a replica that does not answer within its time limit.
 private struct ReplicaStandsStill: Error {}
 
-/// The first of several answers, for one waiting task.
+/// The first of several answers to a read, for one waiting task.
 private final class FirstAnswer<Value: Sendable>: Sendable {
     private struct State {
         var answer: Result<Value, any Error>?
@@ -77,6 +77,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
     }
 }
 
+/// A reader of pages from a replica of the database, which may lag behind.
 final class ReplicaReads: Sendable {
     /// Why the replica is not used for now.
     private enum Reason: String {

@@ -1,5 +1,4 @@
-// ForeignWriters: triggers that assign commit timestamps to the rows of external writers: psql, another service, a
-// nightly job.
+// ForeignWriters: writes of psql, another service, or a nightly job.
 //
 //     mark     before a row is written: its version becomes 0, because it has no commit timestamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
@@ -16,6 +15,7 @@
 import TidelineCore
 import TidelineServerCore
 
+/// The triggers that assign commit timestamps to the rows of external writers.
 struct ForeignWriters {
     private let table: TableDefinition
     private let scope: LogScope

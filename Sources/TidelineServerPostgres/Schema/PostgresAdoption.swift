@@ -1,4 +1,4 @@
-// PostgresAdoption: the changes that prepare an existing table for the server.
+// PostgresAdoption: adopted tables.
 //
 // The rows and columns of the table stay. It gets the system columns, and types that the server can read and order; a
 // type changes only to one that can represent all of its values.
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The changes that prepare an existing table for the server.
 struct PostgresAdoption {
     /// The table with its declared columns, as if a server had created it.
     private(set) var definition: TableDefinition

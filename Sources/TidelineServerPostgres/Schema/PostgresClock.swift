@@ -1,9 +1,10 @@
-// PostgresClock: the commit timestamps of a table, which strictly increase in the order of commits.
+// PostgresClock: table clocks.
 //
 // A server locks the clock's row before it plans, and holds it until its commit is visible, because PostgreSQL makes
 // a transaction visible to others before it releases its locks. So a timestamp is assigned only after all earlier
 // ones are visible or rolled back, however many servers write.
 
+/// The commit timestamps of a table, which strictly increase in the order of commits.
 enum PostgresClock {
     /// The minimum distance between two commit timestamps of a table, as in every database.
     static let spacing: Int64 = 25

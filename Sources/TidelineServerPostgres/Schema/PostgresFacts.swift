@@ -4,6 +4,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The facts about a PostgreSQL database that a schema plan needs.
 struct PostgresFacts: SchemaFacts {
     let connection: PostgresConnection
 

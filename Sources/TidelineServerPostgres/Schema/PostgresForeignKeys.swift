@@ -1,9 +1,10 @@
-// PostgresForeignKeys: reads the foreign keys between declared tables, which are references without a declaration.
+// PostgresForeignKeys: reads foreign keys.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The foreign keys between declared tables, which are references without a declaration.
 enum PostgresForeignKeys {
     /// Returns the foreign keys on one column that name the id of a table, by the name of their table.
     static func read(

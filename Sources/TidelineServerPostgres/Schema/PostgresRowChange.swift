@@ -1,4 +1,4 @@
-// PostgresRowChange: performs the schema steps of one table, and gives the changed rows a new version.
+// PostgresRowChange: performs schema steps.
 //
 // A row counts as changed if a device that has it would show other values than the server. It moves to the end of the
 // order of `updatedAt`, so that devices pull it again.
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The schema steps of one table, which give the changed rows a new version.
 struct PostgresRowChange {
     let script: SchemaScript
     let table: String

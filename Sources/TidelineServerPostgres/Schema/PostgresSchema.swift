@@ -1,4 +1,4 @@
-// PostgresSchema: the SQL text that creates and changes tables.
+// PostgresSchema: SQL for tables.
 //
 // Columns have no NOT NULL, because the configuration may remove it later. The routes reject nulls, and adding a
 // column fills old rows with its default.
@@ -6,6 +6,7 @@
 import TidelineCore
 import TidelineServerCore
 
+/// The SQL text that creates and changes tables.
 enum PostgresSchema {
     /// The storage format of the server's own tables, which increases with each change.
     ///

@@ -1,9 +1,10 @@
-// PostgresSchemaChange: brings the tables of a database to their declarations, unless stored values would be lost.
+// PostgresSchemaChange: changes tables, unless stored values would be lost.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A change that brings the tables of a database to their declarations.
 struct PostgresSchemaChange {
     let connection: PostgresConnection
     /// Returns the time in microseconds since 1970; nil for the time of the database.

@@ -1,9 +1,10 @@
-// SchemaLosses: the parts of a server's tables that external programs have removed.
+// SchemaLosses: finds missing tables, columns and triggers.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The parts of a server's tables that external programs have removed.
 struct SchemaLosses {
     /// The missing tables.
     private(set) var tables: [TableDefinition] = []

@@ -1,4 +1,4 @@
-// SchemaScript: the statements of a schema change, which are executed and recorded for display.
+// SchemaScript: executes schema changes.
 //
 // A dry script runs them as well, in a transaction that is rolled back, because later statements need the objects of
 // earlier ones. Statements that take time for each row are only recorded; no later statement needs them.
@@ -6,6 +6,7 @@
 import TidelineCore
 import TidelinePostgres
 
+/// The statements of a schema change, which are executed and recorded for display.
 final class SchemaScript {
     let connection: PostgresConnection
     /// Whether everything is rolled back at the end.

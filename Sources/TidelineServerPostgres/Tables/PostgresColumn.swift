@@ -1,4 +1,4 @@
-// PostgresColumn: the declaration, reading and writing of a column in PostgreSQL.
+// PostgresColumn: values in PostgreSQL.
 //
 // Values inside the server have the same form for every database (StoredDefault.swift): instants are microseconds
 // since 1970; dates, times, UUIDs and decimals are texts. PostgreSQL has types for them. A column that is not
@@ -9,6 +9,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// A column in PostgreSQL: its declaration, and how its values are read and written.
 struct PostgresColumn: Sendable {
     let name: String
     let quoted: String

@@ -1,7 +1,8 @@
-// PostgresName: the names of the server's own objects in a PostgreSQL database.
+// PostgresName: names of tables, logs and indexes.
 
 import TidelineCore
 
+/// The names of the server's own objects in a PostgreSQL database.
 enum PostgresName {
     /// The maximum length of a name, in bytes; PostgreSQL truncates longer ones.
     static let bytesMax = 63

@@ -1,4 +1,4 @@
-// PostgresTable: the values that are derived once from a table: its columns and its SQL texts.
+// PostgresTable: statements and names for each table.
 
 import Synchronization
 import TidelineCore
@@ -20,6 +20,7 @@ final class DerivedTables: Sendable {
     }
 }
 
+/// The values that are derived once from a table: its columns and its SQL texts.
 final class PostgresTable: Sendable {
     let table: Table
     let name: String

@@ -1,4 +1,4 @@
-// PostgresUnique: the `unique` rules of a table: their indexes, and the search for a row that already has the values.
+// PostgresUnique: `unique` rules.
 //
 // The index decides, also between servers. The search only finds out which write of a group is rejected, so it runs
 // only in a transaction in which some group has failed.
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The `unique` rules of a table: their indexes, and the search for a row that already has the values.
 enum PostgresUnique {
     // MARK: - Indexes
 

@@ -72,7 +72,7 @@ struct PostgresLink {
     mutating func close() { open = nil }
 }
 
-/// Decides whether the connections of a store prepare statements.
+/// The decision whether the connections of a store prepare statements.
 ///
 /// They do, unless there is a pooler. An undetected pooler causes an error before the statement is executed;
 /// later connections then no longer prepare statements.

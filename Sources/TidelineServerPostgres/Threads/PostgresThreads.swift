@@ -1,4 +1,4 @@
-// PostgresThreads: threads with a connection each, which execute the reads of callers in turn.
+// PostgresThreads: threads for reads.
 //
 // libpq blocks its thread, so it is called neither on Swift's pool nor on the event loops. A connection is opened
 // when it is first needed and after it broke; while there is none, reads are rejected at once.
@@ -9,6 +9,7 @@ import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
+/// A pool of threads with a connection each, which execute the reads of callers in turn.
 final class PostgresThreads: Sendable {
     /// A task that needs a connection.
     struct Job: Sendable {

@@ -1,9 +1,10 @@
-// QueryTicket: cancels the statement of a caller who disconnects, and no other statement.
+// QueryTicket: cancels statements.
 
 import Dispatch
 import Synchronization
 import TidelinePostgres
 
+/// A ticket that cancels the statement of a caller who disconnects, and no other statement.
 final class QueryTicket: Sendable {
     private struct State {
         var isCancelled = false

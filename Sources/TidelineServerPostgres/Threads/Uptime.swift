@@ -1,8 +1,9 @@
-// Uptime: the clock for timeouts of statements and waits; it is unrelated to the times of rows.
+// Uptime: time since an arbitrary moment.
 
 import Dispatch
 import Foundation
 
+/// The clock for timeouts of statements and waits, which is unrelated to the times of rows.
 enum Uptime {
     /// Returns nanoseconds since an arbitrary moment.
     static func now() -> UInt64 { DispatchTime.now().uptimeNanoseconds }

@@ -1,4 +1,4 @@
-// LedgerAccounts: the bytes of each caller's entries in the ledger.
+// LedgerAccounts: bounds the ledger.
 //
 // Several servers charge the same caller at once. So each caller has several accounts, and a server uses one of them;
 // otherwise each commit would wait for those of the other servers. If all entries together exceed
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The accounts of each caller's bytes in the idempotency ledger.
 enum LedgerAccounts {
     static let create = """
         DO $$ BEGIN
@@ -166,7 +167,7 @@ enum LedgerAccounts {
     }
 }
 
-/// Decides when a server measures the ledger, to which other servers also add entries.
+/// The schedule by which a server measures the ledger, to which other servers also add entries.
 struct LedgerBound: Sendable {
     private let bound: Int
     /// The bytes at the last measurement plus those that this server has added; nil before the first one.

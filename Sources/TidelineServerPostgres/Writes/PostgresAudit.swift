@@ -1,4 +1,4 @@
-// PostgresAudit: the audit log, in one table for all audited tables.
+// PostgresAudit: audited changes.
 //
 // External writes, which bypass the servers, have no entries.
 
@@ -6,6 +6,7 @@ import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
+/// The audit log, in one table for all audited tables.
 enum PostgresAudit {
     /// Creates the audit log.
     ///

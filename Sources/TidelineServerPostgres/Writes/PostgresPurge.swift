@@ -1,5 +1,5 @@
-// PostgresPurge: removes data that exceeds its retention time: tombstones, entries of the change logs and
-// of the ledger, counts of rows that left a millisecond.
+// PostgresPurge: removes tombstones, entries of the change logs and of the ledger, and counts of rows that left a
+// millisecond.
 //
 // A device that was offline for longer misses the deletes. So the same transaction raises the horizon of the table,
 // which makes such a device start over. Several servers may run the purge at once; each removes the rows that it locks.
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The purge of data that exceeds its retention time.
 struct PostgresPurge: RetentionSteps {
     let limits: ServerLimits
     /// Returns the time in microseconds since 1970; nil for the time of the database.

@@ -1,4 +1,4 @@
-// PostgresReceipts: records when commits were received while a table clock was ahead of the wall clock.
+// PostgresReceipts: records receipt times.
 //
 // It does the same as ReceiptTimes for a file. Entries of the ledger have no positions, so their times are corrected
 // instead.
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The times at which commits were received while a table clock was ahead of the wall clock.
 enum PostgresReceipts {
     static let create = """
         CREATE TABLE IF NOT EXISTS tideline.receipts (

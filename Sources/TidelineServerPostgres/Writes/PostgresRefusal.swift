@@ -3,6 +3,7 @@
 import TidelinePostgres
 import TidelineServerCore
 
+/// The rejection of a request because of an error of PostgreSQL.
 enum PostgresRefusal {
     /// Returns the error for the caller of a write to these tables.
     static func ofWrite(_ error: PostgresError, to tables: [PostgresTable] = []) -> any Error {

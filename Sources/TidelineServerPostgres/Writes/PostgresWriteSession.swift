@@ -1,4 +1,4 @@
-// PostgresWriteSession: the writing connection of a server, and its transactions.
+// PostgresWriteSession: runs write transactions.
 //
 // Other servers and programs also write to the database. So a transaction may wait for a lock, lose its connection, or
 // have to be repeated. Batches that need a lock that is not free wait outside of transactions.
@@ -9,6 +9,7 @@ import TidelineServerCore
 
 typealias PostgresWriter = WriteEngine<PostgresWriteSession>
 
+/// The writing connection of a server, and its transactions.
 final class PostgresWriteSession: WriteSession {
     typealias Retention = PostgresPurge
 

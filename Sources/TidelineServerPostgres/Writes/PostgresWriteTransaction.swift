@@ -1,4 +1,4 @@
-// PostgresWriteTransaction: the writes of one transaction.
+// PostgresWriteTransaction: the phases of a transaction.
 //
 //     begin    lock tables, the rows that are there, clocks; read rows and names       one round trip
 //     apply    plan each write in memory; nothing is sent
@@ -11,6 +11,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The writes of one transaction in PostgreSQL.
 struct PostgresWriteTransaction: WriteTransaction {
     let connection: PostgresConnection
     let tables: DerivedTables

@@ -1,4 +1,4 @@
-// WriteState: the rows, clocks and keys that a transaction has read, and its planned writes.
+// WriteState: plans writes in memory.
 //
 // Rows are planned in memory, on top of the rows that were read and planned before. Nothing is sent until all writes
 // are planned, so a group that fails is undone by restoring the state.
@@ -6,12 +6,14 @@
 import TidelineCore
 import TidelineServerCore
 
+/// The identity of a row in a transaction: its table and its id.
 struct RowKey: Hashable, Sendable {
     /// The table's name in lower case.
     let table: String
     let id: String
 }
 
+/// The rows, clocks and keys that a transaction has read, and its planned writes.
 struct WriteState {
     /// A row as it is in the database and as it is after the transaction.
     struct Cell {

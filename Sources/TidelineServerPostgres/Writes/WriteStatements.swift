@@ -1,10 +1,10 @@
-// WriteStatements: the first statements of a transaction: its timeouts, its locks on rows and clocks, and the reads
-// of rows.
+// WriteStatements: how a transaction begins.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The first statements of a transaction: its timeouts, its locks, and the reads of rows.
 enum WriteStatements {
     /// Returns the settings of a transaction, which end with it, so that they do not remain on a pooler's
     /// connection.

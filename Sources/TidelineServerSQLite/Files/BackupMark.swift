@@ -1,9 +1,10 @@
-// BackupMark: the time of a database's last backup, stored as the modification time of an empty file next to it.
+// BackupMark: the modification time of the file is the time of the backup.
 //
 // A server reports the time to monitoring. Operators with another backup method may touch the file.
 
 import Foundation
 
+/// The time of a database's last backup, stored with an empty file next to it.
 package enum BackupMark {
     /// Returns the path of the file for a database; symbolic links to one database share a file.
     private static func path(of database: String) -> String {

@@ -1,4 +1,4 @@
-// DatabaseBackup: a copy of a database while its server runs.
+// DatabaseBackup: backs up a database.
 //
 // `VACUUM INTO` copies one state of the database in one read transaction, which blocks no other connection; the log
 // grows in the meantime. The copy is complete or absent: it is created under another name, flushed, checked, and only
@@ -9,6 +9,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A copy of a database, made while its server runs.
 package struct DatabaseBackup: Sendable {
     let source: String
     let target: String

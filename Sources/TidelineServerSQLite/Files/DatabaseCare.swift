@@ -1,10 +1,11 @@
-// DatabaseCare: the maintenance of a database while no server has it open; backups may run on an open one.
+// DatabaseCare: maintenance commands; backups may run on an open database.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
+/// The maintenance of a database while no server has it open.
 package struct DatabaseCare: Sendable {
     let path: String
 

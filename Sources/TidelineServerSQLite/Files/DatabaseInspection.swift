@@ -1,5 +1,5 @@
-// DatabaseInspection: a report on a server's database or a device's store, which their program may use in the
-// meantime. It reads one snapshot in one transaction, and writes nothing.
+// DatabaseInspection: reads one snapshot in one transaction, and writes nothing. Other programs may use the file in the
+// meantime.
 //
 // The report has counts, times, names and ids, and never the values of a row.
 
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
+/// A report on a server's database or a device's store.
 package struct DatabaseInspection {
     let path: String
 

@@ -1,4 +1,4 @@
-// DatabaseRestore: replaces a lost database by a backup.
+// DatabaseRestore: restores a database.
 //
 // The copy is created under another name and gets a new epoch before it gets its final name. The old files are moved
 // aside and never deleted. The renames happen in this order:
@@ -13,6 +13,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The replacement of a lost database by a backup.
 package struct DatabaseRestore: Sendable {
     package struct Result: Sendable {
         /// The epoch of the database after the restore.

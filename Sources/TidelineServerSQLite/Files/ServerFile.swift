@@ -1,4 +1,4 @@
-// ServerFile: checks the file of a server's database before it is opened.
+// ServerFile: checks and locks a file.
 //
 // A rejected file is not changed: the check uses connections that write nothing, and a file that is not open in
 // another process is read without creating SQLite's files next to it.
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The file of a server's database, which is checked before it is opened.
 struct ServerFile {
     let path: String
 

@@ -1,9 +1,10 @@
-// FileCheck: checks a database file for damage before a server uses it.
+// FileCheck: finds damage.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A check of a database file for damage, before a server uses it.
 enum FileCheck {
     /// The time limit of the check at startup.
     ///

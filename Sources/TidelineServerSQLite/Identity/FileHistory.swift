@@ -1,4 +1,4 @@
-// FileHistory: decides whether a database file is the one that its server left, or an earlier state of it.
+// FileHistory: recognizes an earlier state of a file.
 //
 // The file has an identity that each start replaces. The lock file next to it contains the same identity and the
 // newest commit timestamp. A copy that was put back by hand has another identity or an older commit, so links and
@@ -78,6 +78,7 @@ struct FileIdentity: Hashable, Sendable {
     }
 }
 
+/// The result of the comparison of a database file with the record that its server left.
 enum FileHistory: Hashable, Sendable {
     /// The file is as a server left it, or it has no record.
     case same

@@ -1,4 +1,4 @@
-// FileWatch: compares the open database with the files at its path.
+// FileWatch: notices that a database file was replaced.
 //
 // It calls stat before and after each commit, and once a second. If it cannot explain a change, a new connection
 // reads the identity and the newest commit from the file. The connection must be new, because open ones have pages of
@@ -10,6 +10,7 @@ import Synchronization
 import TidelineSQLite
 import TidelineServerCore
 
+/// A watch that compares the open database with the files at its path.
 final class FileWatch: Sendable {
     private struct State {
         var fault: FileFault?
@@ -387,6 +388,7 @@ struct FileNumber: Hashable, Sendable {
     }
 }
 
+/// The time of the last write to a file.
 struct FileTime: Hashable, Sendable {
     var seconds: Int64
     var nanoseconds: Int64
@@ -414,6 +416,7 @@ private struct WatchedFile {
     }
 }
 
+/// The status of a file, as the system reports it for a path.
 private struct FileStatus {
     var number: FileNumber
     var bytes: Int64

@@ -1,4 +1,4 @@
-// InodeLock: a lock on a database file itself, which works even if the lock file next to it was removed.
+// InodeLock: locks a file.
 //
 // The descriptor stays open when the lock is released: closing it would release SQLite's locks on the file in this
 // process. It is reused for the next lock of the same file, or closed after the file is deleted. The lock exists only
@@ -7,6 +7,7 @@
 import Foundation
 import Synchronization
 
+/// A lock on a database file itself, which works even if the lock file next to it was removed.
 struct InodeLock: Sendable {
     enum Result {
         case taken(InodeLock)

@@ -1,10 +1,10 @@
-// ChangesRead: reads the changes of a table after a time: rows, and the ids of rows that the caller can no longer
-// see.
+// ChangesRead: changed rows, and the ids of rows that the caller can no longer see.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A read of the changes of a table after a time.
 struct ChangesRead {
     private let table: SQLiteTable
     private let request: ChangeRequest

@@ -1,9 +1,10 @@
-// DigestRead: reads counts and hashes of the rows that a caller sees, from one snapshot of the table.
+// DigestRead: reads digests.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A read of counts and hashes of the rows that a caller sees, from one snapshot of the table.
 struct DigestRead {
     private let table: SQLiteTable
     private let request: DigestRequest

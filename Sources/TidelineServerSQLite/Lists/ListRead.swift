@@ -1,10 +1,11 @@
-// ListRead: reads one page of a table as JSON.
+// ListRead: reads lists.
 
 import Synchronization
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A read of one page of a table, as JSON.
 struct ListRead {
     let table: SQLiteTable
     let request: ListRequest

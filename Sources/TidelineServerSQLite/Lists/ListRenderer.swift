@@ -1,4 +1,4 @@
-// ListRenderer: builds the statement of a page from the request of a list.
+// ListRenderer: SQL for lists.
 
 import Foundation
 import TidelineCore
@@ -43,6 +43,7 @@ struct ListStatement: Sendable {
     }
 }
 
+/// A builder of the statement of a page from the request of a list.
 struct ListRenderer {
     private let table: SQLiteTable
     private let request: ListRequest

@@ -1,4 +1,4 @@
-// RowBytes: writes the rows of a statement as JSON, into memory of its own.
+// RowBytes: rows as JSON.
 //
 // This is the innermost loop of every list: it uses plain pointers, and counts no references for a cell. Rare values
 // (escapes, fractions, bytes) are written by JSONWriter.
@@ -46,6 +46,7 @@ enum CellForm: Sendable {
     case version
 }
 
+/// A buffer into which the rows of a statement are written as JSON.
 struct RowBytes: ~Copyable {
     private var base: UnsafeMutablePointer<UInt8>
     private var capacity: Int

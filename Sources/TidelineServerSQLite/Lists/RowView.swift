@@ -1,4 +1,4 @@
-// RowView: reads single rows of a table for a caller with a visibility filter.
+// RowView: rows that a caller may see.
 //
 // The view is part of the statement. Its text is the same for all users, so it is prepared once.
 
@@ -6,6 +6,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A reader of single rows of a table for a caller with a visibility filter.
 struct RowView {
     private let table: SQLiteTable
     private let view: QueryExpression

@@ -1,8 +1,9 @@
-// BriefRead: the result of a read that should be brief. The read may be interrupted by its time limit, by its caller,
-// or by a restart of the log, which cancels all reads.
+// BriefRead: a read may be interrupted by its time limit, by its caller, or by a restart of the log, which cancels all
+// reads.
 
 package import TidelineSQLite
 
+/// The result of a read that should be brief.
 package enum BriefRead<Result> {
     case ended(Result)
     /// The read exceeded its time limit.

@@ -1,4 +1,4 @@
-// ReadThreads: threads, each with a connection, for reads that take too long for an event loop.
+// ReadThreads: brief and long reads.
 //
 // The first thread is reserved for brief reads: a read that is not known to be long begins as one, and if it does not
 // end in time, it restarts as a long read. The second one is reserved for long reads that were not interrupted yet.
@@ -11,6 +11,7 @@ import Synchronization
 package import TidelineSQLite
 package import TidelineServerCore
 
+/// A pool of threads, each with a connection, for reads that take too long for an event loop.
 package final class ReadThreads: Sendable {
     /// Performs a read; returns false if a brief read did not end in time.
     typealias Job = @Sendable (Database, ReadLane) -> Bool

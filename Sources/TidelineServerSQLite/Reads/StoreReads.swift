@@ -1,4 +1,4 @@
-// StoreReads: reads of a database: on the caller's thread, on readers, or on the writing connection.
+// StoreReads: where reads run.
 //
 // A small read is tried on the caller's thread first, which is that of its connection's event loop, with a limit of
 // about a millisecond of SQLite's work: most reads end far below it, and switching to a reader's thread and back
@@ -31,6 +31,7 @@ struct ReadBegin {
 /// The error for a row or page that is too large for the thread of an event loop.
 struct RowTooLargeForLoop: Error {}
 
+/// A runner of reads: on the caller's thread, on readers, or on the writing connection.
 final class StoreReads: Sendable {
     /// The maximum number of bytes of a row's texts and blobs, and of a page, that are read on the caller's
     /// thread.

@@ -1,4 +1,4 @@
-// WALCheckpointer: the schedule for WAL checkpoints, and for the reads that wait for them.
+// WALCheckpointer: when the log is copied and restarted.
 //
 // Pure: its input is pages and reads, and its output one step. SQLite restarts a log that is completely copied to the
 // database, but only while no connection reads from the log. With reads that always overlap, the log would grow
@@ -10,6 +10,7 @@
 //
 // Brief reads end soon, so restarts wait for them.
 
+/// The state machine of WAL checkpoints, and of the reads that wait for them.
 package struct WALCheckpointer: Sendable {
     package enum Step: Hashable, Sendable {
         /// Do nothing until a commit or the end of a read.

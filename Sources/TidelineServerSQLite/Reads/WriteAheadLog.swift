@@ -1,4 +1,4 @@
-// WriteAheadLog: performs the steps of WALCheckpointer on a thread with its own connection.
+// WriteAheadLog: performs checkpoints.
 //
 // No commit waits for a checkpoint, except for its last pages before the log restarts.
 
@@ -8,6 +8,7 @@ import Synchronization
 import TidelineSQLite
 import TidelineServerCore
 
+/// The runner of ``WALCheckpointer``, on a thread with its own connection.
 final class WriteAheadLog: Sendable {
     private struct State {
         var keeper: WALCheckpointer

@@ -4,6 +4,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The facts about a database file that a schema plan needs.
 struct SQLiteFacts: SchemaFacts {
     let database: Database
 

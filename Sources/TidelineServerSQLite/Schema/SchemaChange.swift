@@ -1,10 +1,11 @@
-// SchemaChange: brings the tables of a database to their declarations. A server makes only changes at startup that
-// lose no data; an operator confirms the others (`tideline migrate --apply`).
+// SchemaChange: changes tables. A server makes only changes at startup that lose no data; an operator confirms the
+// others (`tideline migrate --apply`).
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// A change that brings the tables of a database to their declarations.
 struct SchemaChange {
     let database: Database
     /// Returns the time in microseconds since 1970.

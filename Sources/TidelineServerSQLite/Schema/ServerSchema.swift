@@ -1,4 +1,4 @@
-// ServerSchema: the SQL text that creates and changes tables.
+// ServerSchema: SQL for tables.
 //
 // Columns have no NOT NULL, because SQLite cannot remove it when the configuration does. The routes reject nulls, and
 // adding a column fills old rows with its default.
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The SQL text that creates and changes tables.
 enum ServerSchema {
     /// The storage format of the server's own tables, which increases with each change.
     static let formatVersion: Int64 = 6

@@ -1,9 +1,10 @@
-// AuditLog: the log of audited changes, in one table of the file for all tables.
+// AuditLog: stores audited changes.
 
 import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
+/// The log of audited changes, in one table of the file for all tables.
 enum AuditLog {
     static func put(_ entry: AuditEntry, _ database: Database) throws {
         let author = entry.author

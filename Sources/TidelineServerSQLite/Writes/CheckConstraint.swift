@@ -1,6 +1,6 @@
-// CheckConstraint: finds the CHECK constraints in the SQL of a table, because SQLite reports one by its name or its
-// text. Pure.
+// CheckConstraint: finds constraints in SQL, because SQLite reports one by its name or its text. Pure.
 
+/// A CHECK constraint of a table, as its SQL declares it.
 struct CheckConstraint: Hashable {
     /// The name; nil if it was declared without one.
     var name: String?

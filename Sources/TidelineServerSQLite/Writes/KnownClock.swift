@@ -1,4 +1,4 @@
-// KnownClock: a cache of a table's clock, which saves a query if the table has not changed.
+// KnownClock: cached table clocks.
 //
 // Only one server uses the file, so its writer knows every commit. The clock advances after the commit and before the
 // write is answered. The horizon rises before the commit, because a reader that no longer sees deleted rows must see
@@ -8,6 +8,7 @@ import Synchronization
 import TidelineSQLite
 import TidelineServerCore
 
+/// A cache of a table's clock, which saves a query if the table has not changed.
 final class KnownClock: Sendable {
     private struct State {
         var clock = TableClock()

@@ -1,4 +1,4 @@
-// Ledger: the writes with an idempotency key and their outcomes, stored in the transaction of the write.
+// Ledger: entries are stored in the transaction of the write.
 //
 // Each caller has an account for the bytes of its entries. If all entries together exceed `limits.ledgerBytes`, the
 // oldest entries of the caller with the most bytes are dropped first.
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The idempotency ledger: the writes with a key, and their outcomes.
 struct Ledger {
     /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes

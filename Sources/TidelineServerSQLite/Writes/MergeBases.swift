@@ -1,4 +1,4 @@
-// MergeBases: the former states of rows, for tables whose conflict rule merges.
+// MergeBases: stores replaced rows.
 //
 // No version is ever repeated, so a stored state stays valid forever. The number of states is bounded for each id.
 // All changes happen in the transaction of the write.
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The former states of rows, for tables whose conflict rule merges.
 struct MergeBases {
     let database: Database
     /// The number of stored versions of a row.

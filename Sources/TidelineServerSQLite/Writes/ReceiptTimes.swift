@@ -1,4 +1,4 @@
-// ReceiptTimes: records when commits were received while a table clock was ahead of the wall clock.
+// ReceiptTimes: records receipt times.
 //
 // A commit timestamp usually is the time when the commit was received. After a wrong wall clock, all later timestamps
 // of the table follow the wrong one, for years. While a table clock is ahead, its position is recorded each hour;
@@ -9,6 +9,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The times at which commits were received while a table clock was ahead of the wall clock.
 enum ReceiptTimes {
     /// Returns the commit timestamp up to which all commits of a table were received before a time.
     ///

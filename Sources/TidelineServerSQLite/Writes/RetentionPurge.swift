@@ -1,5 +1,4 @@
-// RetentionPurge: removes data that exceeds its retention time: tombstones, entries of the change logs and
-// of the ledger.
+// RetentionPurge: removes tombstones, and entries of the change logs and of the ledger.
 //
 // A device that was offline for longer misses the deletes, which the horizon of the table reports to it. The purge
 // works in rounds, a round in steps, and a step removes a bounded number of rows of one kind, so that writes do not
@@ -10,6 +9,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The purge of data that exceeds its retention time.
 struct RetentionPurge: RetentionSteps {
     let limits: ServerLimits
     let now: @Sendable () -> Int64

@@ -5,6 +5,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The rejection of a request because of an error of SQLite.
 enum SQLiteRefusal {
     /// Returns the rejection of a write by a constraint, index or trigger of the operator.
     static func ofWrite(_ error: any Error, _ database: Database) -> any Error {

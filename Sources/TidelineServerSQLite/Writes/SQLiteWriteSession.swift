@@ -1,4 +1,4 @@
-// SQLiteWriteSession: the writing connection of a file, and its transactions.
+// SQLiteWriteSession: runs write transactions.
 //
 // A write is one statement, which SQLite undoes by itself, so most batches need no savepoints, which would copy every
 // page that they change. If a write throws (rejections do not), the transaction is rolled back and runs again with a
@@ -13,6 +13,7 @@ import TidelineServerCore
 typealias SQLiteWriter = WriteEngine<SQLiteWriteSession>
 typealias SQLiteBatch = QueuedBatch<SQLiteTable>
 
+/// The writing connection of a file, and its transactions.
 final class SQLiteWriteSession: WriteSession {
     typealias Retention = RetentionPurge
 

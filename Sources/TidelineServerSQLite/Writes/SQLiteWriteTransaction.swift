@@ -1,5 +1,4 @@
-// SQLiteWriteTransaction: the writes of one transaction. It reads rows, has their writes planned, stores the results,
-// and advances the tables' clocks.
+// SQLiteWriteTransaction: reads rows, has their writes planned, stores the results, and advances the tables' clocks.
 //
 // A commit timestamp is the time of a write in microseconds. The timestamps of a table strictly increase in commit
 // order, even if the wall clock steps back or the server restarts: the last one is stored with the table's definition
@@ -10,6 +9,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
+/// The writes of one transaction in SQLite.
 struct SQLiteWriteTransaction: WriteTransaction {
     /// The minimum distance between two commit timestamps of a table.
     ///

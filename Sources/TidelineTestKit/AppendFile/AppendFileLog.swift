@@ -1,4 +1,4 @@
-// AppendFileLog: the file of an AppendFileStore: lines of a checksum, a space and a JSON text.
+// AppendFileLog: each line has a checksum, a space and a JSON text.
 
 import Foundation
 import Tideline
@@ -9,6 +9,7 @@ import Darwin
 import Glibc
 #endif
 
+/// The file of an ``AppendFileStore``, which is read and extended by lines.
 struct AppendFileLog: Sendable {
     private let path: String
     private var file: FileHandle

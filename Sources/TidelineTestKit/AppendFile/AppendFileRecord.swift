@@ -1,8 +1,9 @@
-// AppendFileRecord: one line of an AppendFileStore: the changes of a transaction, in order.
+// AppendFileRecord: lines as Codable values.
 
 import Foundation
 import Tideline
 
+/// A line of an ``AppendFileStore``: the changes of a transaction, in order.
 struct AppendFileRecord: Codable, Sendable {
     /// A change of a table.
     struct Change: Codable, Sendable {

@@ -1,8 +1,9 @@
-// OriginalJSON: converts between rows and the JSON bodies of the original servers.
+// OriginalJSON: bodies of original servers.
 
 import Foundation
 import TidelineCore
 
+/// The conversion between rows and the JSON bodies of the original servers.
 enum OriginalJSON {
     static func text(_ row: Row) -> String {
         var writer = JSONWriter()

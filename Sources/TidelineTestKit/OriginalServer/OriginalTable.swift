@@ -1,9 +1,10 @@
-// OriginalTable: the rows of one table, and the operations on them.
+// OriginalTable: tables of original servers.
 
 import Foundation
 import Tideline
 import TidelineCore
 
+/// The rows of one table of an original server, and the operations on them.
 struct OriginalTable {
     struct Stored {
         var row: Row

@@ -1,11 +1,11 @@
-// BlockingStore: a store with threads of its own, for simulated time: each caller blocks its
-// thread, so that the simulated clock does not advance in the meantime.
+// BlockingStore: each caller blocks its thread, so that the simulated clock does not advance in the meantime.
 
 import Dispatch
 import Synchronization
 package import TidelineCore
 package import TidelineServerCore
 
+/// A store with threads of its own, for simulated time.
 package final class BlockingStore: TableStore {
     private let store: any TableStore
 

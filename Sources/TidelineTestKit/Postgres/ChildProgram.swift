@@ -1,4 +1,4 @@
-// ChildProgram: runs other programs from any number of threads at the same time.
+// ChildProgram: runs programs.
 //
 // Foundation's Process is not thread-safe: two concurrent ones crashed while they copied descriptors, and an
 // interrupted call is a fatal error. Therefore this uses posix_spawnp, writes output to files, and repeats an
@@ -6,6 +6,7 @@
 
 import Foundation
 
+/// A runner of other programs, from any number of threads at the same time.
 package enum ChildProgram {
     /// Runs a program to its end.
     ///

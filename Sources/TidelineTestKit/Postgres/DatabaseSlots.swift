@@ -5,7 +5,7 @@
 
 import Synchronization
 
-/// The slots of all tests in this process.
+/// A limit on the servers that tests in this process run at a time.
 package final class DatabaseSlots: Sendable {
     /// A slot, which is returned when its last reference is gone.
     package final class Slot: Sendable {

@@ -1,8 +1,8 @@
-// PostgresPooler: PgBouncer in transaction mode in front of a cluster. Each transaction may use another connection, and
-// no session state survives the transaction.
+// PostgresPooler: each transaction may use another connection, and no session state survives the transaction.
 
 import Foundation
 
+/// A PgBouncer in transaction mode in front of a cluster.
 package final class PostgresPooler: Sendable {
     /// The path of PgBouncer; nil if it is not installed.
     private static let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {

@@ -3,7 +3,7 @@
 import Tideline
 import TidelineCore
 
-/// Compares the server and the devices of a simulation with the guarantees.
+/// A checker that compares the server and the devices of a simulation with the guarantees.
 struct InvariantChecker {
     let plan: WorldPlan
     let devices: [WorldDevice]

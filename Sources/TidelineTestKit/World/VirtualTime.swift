@@ -136,6 +136,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
     }
 }
 
+/// A box for the result of a task, which is empty until the task ends.
 private final class OutcomeBox<Content: Sendable>: Sendable {
     private let state = Mutex<Result<Content, any Error>?>(nil)
 

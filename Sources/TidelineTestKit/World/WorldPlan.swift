@@ -1,4 +1,4 @@
-// WorldPlan: the parameters of a simulation, drawn from its seed.
+// WorldPlan: draws the parameters.
 
 public import Tideline
 

@@ -1,4 +1,4 @@
-// WorldServer: the server of a simulation: Tideline's, or an imitation of an original one.
+// WorldServer: starts the server.
 
 import Tideline
 import TidelineCore

@@ -1,10 +1,11 @@
-// WorldStory: the events of a simulation in simulated time, one line each, for a developer who analyzes a violation.
-// They are recorded only on request, because most simulations end without a violation.
+// WorldStory: for a developer who analyzes a violation. Events are recorded only on request, because most simulations
+// end without a violation.
 
 import Foundation
 import Synchronization
 import Tideline
 
+/// The events of a simulation in simulated time, one line each.
 final class WorldStory: Sendable {
     private let time: VirtualTime
     private let start: Int64

@@ -64,6 +64,7 @@ extension Placeholder where T: Decodable {
     }
 }
 
+/// A decoder that supplies placeholders for the values of a type, and records the column type that it decodes.
 final class PlaceholderDecoder: Decoder, SingleValueDecodingContainer {
     private(set) var scalar: ColumnType?
     private(set) var isNullable = false
@@ -114,6 +115,7 @@ final class PlaceholderDecoder: Decoder, SingleValueDecodingContainer {
     }
 }
 
+/// The keyed container of ``PlaceholderDecoder``, which has a placeholder for every key.
 struct PlaceholderKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     var codingPath: [any CodingKey] { [] }
     var allKeys: [Key] { [] }

@@ -1,4 +1,4 @@
-// RowReader: a Decoder over a row, for the `init(from:)` of one model.
+// RowReader: decodes models from rows.
 //
 // The synthesized initializer asks for the same keys in the same order every time, so a cursor
 // over the schema's columns replaces a lookup by name. A reader is used on one thread, and loads
@@ -18,6 +18,7 @@ struct RowSlots: Sendable {
     }
 }
 
+/// A decoder over a row, for the `init(from:)` of one model.
 final class RowReader: Decoder {
     private let schema: RecordSchema
     private let names: [String]

@@ -1,10 +1,11 @@
-// RowReaderContainer: the keyed container of RowReader.
+// RowReaderContainer: how properties with and without a value are read.
 //
 // A property that may be nil is read with `decodeIfPresent`: nil for a missing or null
 // column. Any other is read with `decode`, which then returns the declared default, or ''/0/false.
 
 import TidelineCore
 
+/// The keyed container of ``RowReader``.
 struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let reader: RowReader
 

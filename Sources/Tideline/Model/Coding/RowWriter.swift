@@ -1,4 +1,4 @@
-// RowWriter: an encoder that turns a model into a row.
+// RowWriter: encodes models as rows.
 //
 // If the model encodes its columns in the order of the schema, as the synthesized
 // `encode(to:)` does, values are only appended and the schema's layout is shared. Any other order
@@ -6,6 +6,7 @@
 
 import TidelineCore
 
+/// An encoder that turns a model into a row.
 final class RowWriter: Encoder {
     private let schema: RecordSchema
     private let names: [String]
@@ -105,6 +106,7 @@ final class RowWriter: Encoder {
     }
 }
 
+/// The keyed container of ``RowWriter``.
 struct RowWriterContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let writer: RowWriter
 

@@ -1,5 +1,4 @@
-// ScalarDecoder: a Decoder over one value, for enums with raw values and for types that encode themselves as one text
-// or number.
+// ScalarDecoder: decodes enums with raw values, and types that encode themselves as one text or number.
 
 import TidelineCore
 
@@ -10,6 +9,7 @@ struct Misfit: Error {
     var expected: String
 }
 
+/// A decoder over a single value.
 struct ScalarDecoder: Decoder, SingleValueDecodingContainer {
     let value: Value
 

@@ -1,9 +1,10 @@
-// ScalarEncoder: an encoder for types that write one value, such as enums with raw values.
+// ScalarEncoder: encodes a type as one value.
 //
 // It is used only for types that the schema found to be scalar; any other type throws.
 
 import TidelineCore
 
+/// An encoder for types that write a single value, such as enums with raw values.
 final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     private(set) var value: Value?
 

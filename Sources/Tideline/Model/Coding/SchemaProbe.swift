@@ -1,4 +1,4 @@
-// SchemaProbe: a decoder that runs a model's `init(from:)` with placeholders and records the keys it requests.
+// SchemaProbe: finds the columns of a model.
 //
 // The synthesized initializer asks for every property in the order of declaration, so one run
 // finds names, order, types and optionality. An initializer that validates its values may reject
@@ -6,6 +6,7 @@
 
 import TidelineCore
 
+/// A decoder that runs a model's `init(from:)` with placeholders and records the keys it requests.
 final class SchemaProbe: Decoder {
     struct Column {
         var definition: ColumnDefinition
@@ -73,6 +74,7 @@ final class SchemaProbe: Decoder {
     }
 }
 
+/// The keyed container of ``SchemaProbe``, which records each requested key with its type.
 private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let probe: SchemaProbe
 

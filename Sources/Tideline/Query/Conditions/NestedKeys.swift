@@ -1,4 +1,4 @@
-// NestedKeys: finds the JSON members of the properties of nested values, once for each type.
+// NestedKeys: properties of nested values in queries, found once for each type.
 //
 // A nested type is examined like a model: SchemaProbe runs its `init(from:)` and records the keys it asks for.
 
@@ -6,6 +6,7 @@ import Foundation
 import Synchronization
 import TidelineCore
 
+/// A cache of the JSON members of nested values, by type and property.
 enum NestedKeys {
     /// A property of a nested type.
     private struct Key: Sendable {
@@ -129,6 +130,7 @@ private enum PropertyType {
     }
 }
 
+/// An optional type, which names the type that it wraps.
 private protocol OptionalType {
     static var wrapped: Any.Type { get }
 }

@@ -77,6 +77,7 @@ struct ColumnMisfit: Error {
     var expected: String
 }
 
+/// The keyed container of ``SQLRowDecoder``, with a key for each column of the result.
 struct SQLRowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let row: SQLRowDecoder
 

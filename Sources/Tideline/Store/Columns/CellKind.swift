@@ -1,10 +1,11 @@
-// CellKind: the values that a typed SQLite column returns exactly as they were stored.
+// CellKind: the kinds of cells of a store file.
 //
 // SQLite turns the text '007' into 7 if the column's type is a number, and 5 into '5' if it is
 // text. A value that a column cannot return unchanged is stored among the row's unknown members.
 
 import TidelineCore
 
+/// A kind of values that a typed SQLite column returns exactly as they were stored.
 enum CellKind: Sendable {
     case text
     case integer

@@ -1,10 +1,10 @@
-// ColumnMemory: stores the columns that models gave a table, as a row of the configuration. Only the model that wrote
-// a cell knows its type.
+// ColumnMemory: the columns of a table as a row of the configuration. Only the model that wrote a cell knows its type.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
+/// The columns that models gave one table, and how their cells are converted to values.
 struct ColumnMemory {
     /// How the cells of each column are converted to values, by column name.
     private(set) var forms: [String: CellForm] = [:]

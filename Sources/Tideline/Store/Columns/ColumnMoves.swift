@@ -1,4 +1,4 @@
-// ColumnMoves: stores rows again if a model added columns or changed their types since the file was last opened.
+// ColumnMoves: stores rows again if the columns of a model changed since the file was last opened.
 //
 // The values of a column that was unknown before are among the unknown members of the rows, and a column of
 // another type has other cells. The rows are stored again in the transaction that opens the store. A column
@@ -7,6 +7,7 @@
 import TidelineCore
 import TidelineSQLite
 
+/// A migration of the rows of one table to columns that a model added or whose types it changed.
 struct ColumnMoves {
     let table: SQLiteTable
     /// Whether columns were added to the table.

@@ -1,4 +1,4 @@
-// MovedValue: converts a value to the new type of its column.
+// MovedValue: values of a column whose type changed.
 //
 // A value is converted only if the result means the same in the new type: a text that is written like the
 // number, or a date to its text. Any other value is not changed, and a read of the property reports that it
@@ -7,6 +7,7 @@
 import Foundation
 import TidelineCore
 
+/// The conversions of a stored value to the new type of its column.
 enum MovedValue {
     static func value(_ value: Value, as type: ColumnType) -> Value {
         switch type {

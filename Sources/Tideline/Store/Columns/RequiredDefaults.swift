@@ -1,4 +1,4 @@
-// RequiredDefaults: rejects a store whose rows lack a property that has no known default.
+// RequiredDefaults: properties without a known default.
 //
 // `var isActive = true` compiles into a decoder that requires the column and does not know the default. If an
 // update of the app adds such a property, each older row would read false. The configuration therefore keeps, as
@@ -7,6 +7,7 @@
 import Foundation
 import TidelineCore
 
+/// A check that rejects a store whose rows lack a property that has no known default.
 struct RequiredDefaults: Sendable {
     /// A non-optional property.
     private struct Property: Sendable {

@@ -1,5 +1,4 @@
-// SQLiteStoreFormat: the upgrade of an older file's queue to the current format, in one
-// transaction, so that the file always has one format or the other.
+// SQLiteStoreFormat: upgrades a queue in one transaction, so that the file always has one format or the other.
 //
 // Format 1 stored an operation as one JSON document, and the server rows of the operations in
 // a separate table. So does a store of the original SDK, which has no application ID: its operations count
@@ -8,6 +7,7 @@
 import TidelineCore
 import TidelineSQLite
 
+/// The upgrade of an older file's queue to the current format.
 enum SQLiteStoreFormat {
     private static let operations = Identifier(SystemTables.operations).quoted
 

@@ -1,4 +1,4 @@
-// SQLiteStoreSQL: the statements of a store over its tables, and values as SQLite stores them.
+// SQLiteStoreSQL: the statements of a store, and values as SQLite stores them.
 //
 // Instants are whole milliseconds since 1970. A value that does not fit its column's type is stored
 // unchanged, because SQLite lets any column hold any kind.
@@ -7,6 +7,7 @@ import Foundation
 import TidelineCore
 import TidelineSQLite
 
+/// The SQL statements and bound values with which a store reads and writes its tables.
 enum SQLiteStoreSQL {
     static func renderer(_ table: SQLiteTable) -> FilterRenderer {
         FilterRenderer(schema: table.schema, dateUnit: .milliseconds)

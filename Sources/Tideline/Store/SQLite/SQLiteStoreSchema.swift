@@ -1,4 +1,4 @@
-// SQLiteStoreSchema: the tables of a store file, and its format version.
+// SQLiteStoreSchema: creates and checks the tables of a store.
 
 import Foundation
 import TidelineCore
@@ -129,6 +129,7 @@ struct SQLiteTable: Sendable {
     var checksumPlace: Int32 { Int32(cells.count + 2) }
 }
 
+/// The definition of the tables of a store file, with its format version and application ID.
 enum SQLiteStoreSchema {
     /// The version in `PRAGMA user_version`; a file with a higher one is rejected.
     static let formatVersion: Int64 = 3

@@ -1,9 +1,10 @@
-// SQLiteTransaction: reads and writes rows of a store file within one transaction.
+// SQLiteTransaction: rows of a store file within one transaction.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
+/// A transaction of a store file, which reads its rows and, if it is a writer, changes them.
 struct SQLiteTransaction: LocalStoreWriter {
     let database: Database
     let tables: [String: SQLiteTable]

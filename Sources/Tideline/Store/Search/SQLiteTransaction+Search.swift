@@ -156,7 +156,7 @@ extension SyncError {
     }
 }
 
-/// A reader of the places of matches in the texts of a row.
+/// A reader of the positions of matches in the texts of a row.
 private enum Excerpts {
     /// The maximum number of words of a snippet; SQLite's own limit is 64.
     private static let snippetWords = 32

@@ -1,4 +1,4 @@
-// TokenKeeper: the token of the account that is signed in, renewed once for all waiting requests.
+// TokenKeeper: tokens and their renewal.
 //
 // A renewal runs in a task of its own: if one waiting request is cancelled, the others are not affected.
 
@@ -13,6 +13,7 @@ struct Credentials: Sendable, CustomStringConvertible, CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
+/// The token of the account that is signed in, renewed once for all waiting requests.
 actor TokenKeeper {
     private let authentication: any Authentication
     private let calls: OutsideCalls

@@ -1,8 +1,9 @@
-// TokenRights: a hash of the claims in a token, which changes with the rights of the caller.
+// TokenRights: detects that a new token has other rights.
 
 import Foundation
 import TidelineCore
 
+/// A hash of the claims in a token, which changes with the rights of the caller.
 enum TokenRights {
     /// The claims that differ between two tokens with the same rights (RFC 7519 section 4.1, OpenID Connect).
     private static let claimsOfOneToken: Set<String> = [

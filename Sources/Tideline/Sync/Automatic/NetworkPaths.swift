@@ -6,6 +6,7 @@
 #if canImport(Network)
 import Network
 
+/// A source of changes of the device's network connection, as the system reports them.
 enum NetworkPaths {
     /// Emits true when a network becomes available, and false when it is lost.
     static func changes() -> AsyncStream<Bool> {
@@ -19,6 +20,7 @@ enum NetworkPaths {
     }
 }
 #else
+/// A source of network changes for platforms that do not report them, which emits none.
 enum NetworkPaths {
     /// Returns a stream that ends immediately.
     static func changes() -> AsyncStream<Bool> { AsyncStream { $0.finish() } }

@@ -1,5 +1,4 @@
-// SyncMachine: the state machine that decides when automatic sync pushes, pulls, listens and waits, and
-// what it shows.
+// SyncMachine: automatic sync, and the status that it shows.
 //
 // Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive during a
 // sync are collected for the next one. In each idle state, a timer is set or there is nothing left to do, so it
@@ -7,6 +6,7 @@
 
 package import Foundation
 
+/// The state machine of automatic sync, which decides when to push, pull, listen and wait.
 package struct SyncMachine: Sendable {
     /// The work of one sync: the tables that it pulls.
     package struct Work: Sendable, Hashable {

@@ -1,8 +1,8 @@
-// SyncPolicy: when automatic sync runs, and what it fetches.
+// SyncPolicy: settings of automatic sync.
 
 public import TidelineCore
 
-/// When automatic sync runs, and what it fetches.
+/// A policy for when automatic sync runs, and for the rows that it fetches.
 ///
 /// ```swift
 /// var policy = SyncPolicy()

@@ -1,10 +1,10 @@
-// SyncRunner: the runner of SyncMachine. It performs all effects of automatic sync, and converts every result
-// into an event of the machine.
+// SyncRunner: performs the actions of SyncMachine, and converts every result into an event of the machine.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
+/// The runner of ``SyncMachine``, which performs all effects of automatic sync.
 struct SyncRunner: Sendable {
     private let engine: SyncEngine
     private let policy: SyncPolicy

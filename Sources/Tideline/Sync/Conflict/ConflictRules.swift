@@ -1,10 +1,10 @@
-// ConflictRules: how a response is handled whose row differs from the base of a change.
+// ConflictRules: how conflicts are resolved.
 //
 // Pure; the table is in docs/SYNC.md.
 
 package import TidelineCore
 
-/// How a conflict is resolved.
+/// The way in which a conflict is resolved.
 package enum ConflictOutcome: Sendable, Hashable {
     /// The server already has the values that were sent: an earlier attempt arrived, or both sides made the
     /// same change.
@@ -32,6 +32,7 @@ package enum ConflictOutcome: Sendable, Hashable {
     case park
 }
 
+/// The rules for a response whose row differs from the base of a change.
 package enum ConflictRules {
     /// Returns how to resolve a conflict.
     ///

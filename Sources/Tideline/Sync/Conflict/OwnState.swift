@@ -33,7 +33,7 @@ struct OwnState: Sendable, Hashable {
     }
 }
 
-/// How the state in which a record was read relates to the stored row.
+/// The relation of the state in which a record was read to the stored row.
 enum RecordAge: Sendable, Hashable {
     /// The record was read in the stored row's state.
     case current

@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// How a row that changed on both sides is resolved.
+/// The resolution of a row that changed on both sides.
 ///
 /// ```swift
 /// let policy = ConflictPolicy.custom { conflict in

@@ -1,9 +1,10 @@
-// RowMerge: differences between rows, and applying local edits to a newer server row.
+// RowMerge: merges of rows.
 //
 // Pure. `id` and the system columns never count as edits.
 
 package import TidelineCore
 
+/// The differences between rows, and the application of local edits to a newer server row.
 package enum RowMerge {
     /// Returns the columns of `row` that differ from `base`, without the system columns.
     ///

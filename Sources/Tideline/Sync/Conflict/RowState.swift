@@ -1,4 +1,4 @@
-// RowState: the identity of a row's state on the server. Pure.
+// RowState: compares states of a row. Pure.
 
 import TidelineCore
 
@@ -9,6 +9,7 @@ package enum RecordIdentity: Sendable {
     case nothing
 }
 
+/// The identity of a row's state on the server: its version and `updatedAt`.
 struct RowState: Sendable, Hashable {
     var version: String?
     var updatedAt: Value?

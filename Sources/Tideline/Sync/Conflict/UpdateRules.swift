@@ -1,9 +1,10 @@
-// UpdateRules: the columns that the update of a whole record changes, and the version that it is based on.
+// UpdateRules: updates of whole records.
 //
 // Pure; the table is in docs/SYNC.md, "Updates of older records".
 
 import TidelineCore
 
+/// The rules for which columns an update of a whole record changes, and which version it is based on.
 enum UpdateRules {
     /// The result of an update.
     struct Plan: Sendable, Hashable {

@@ -1,4 +1,4 @@
-// AnswerOutline: an outline of a response that is not a sync server's, for error messages.
+// AnswerOutline: responses of gateways, portals and other servers.
 //
 // It has the status, the media type and the origin of a redirect. From the body it has only the text
 // of a problem body that is meant for people.
@@ -6,6 +6,7 @@
 import Foundation
 import TidelineCore
 
+/// The outline of a response that does not come from a sync server, for error messages.
 package struct AnswerOutline: Sendable, Hashable {
     package var status: Int
     /// The media type of the response, without parameters.

@@ -1,8 +1,9 @@
-// RemoteService: requests to the server's tables, and their responses as values.
+// RemoteService: requests to tables.
 
 import Foundation
 import TidelineCore
 
+/// A client of the server's tables, which sends requests and returns the responses as values.
 struct RemoteService: Sendable {
     let endpoint: TableEndpoint
     let transport: any Transport

@@ -1,8 +1,8 @@
-// SyncGate: the runner of SyncTurns. Jobs wait here for their turn, and overlapping pushes become one
-// push.
+// SyncGate: the turns of jobs. Overlapping pushes become one push.
 
 import Synchronization
 
+/// The runner of ``SyncTurns``, in which the jobs of a client wait for their turn.
 final class SyncGate: Sendable {
     private struct State {
         var turns: SyncTurns

@@ -1,10 +1,11 @@
-// TableEndpoint: the URLs of a table.
+// TableEndpoint: URLs of tables, rows and queries.
 //
 // It works on strings: an id or a filter is percent-encoded once, here.
 
 import Foundation
 import TidelineCore
 
+/// The URLs of the tables of one server.
 struct TableEndpoint: Sendable {
     private let root: String
     private let base: URL

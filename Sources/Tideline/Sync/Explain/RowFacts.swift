@@ -1,9 +1,10 @@
-// RowFacts: the facts about one row from one read of the store, for an explanation.
+// RowFacts: the data of an explanation.
 
 package import Foundation
 import Synchronization
 package import TidelineCore
 
+/// The facts about one row from one read of the store, for an explanation.
 package struct RowFacts: Sendable {
     /// The progress of the pulls of a query id.
     package struct Query: Sendable {

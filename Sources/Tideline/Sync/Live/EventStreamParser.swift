@@ -1,5 +1,6 @@
-// EventStreamParser: parses `text/event-stream` (HTML standard, section 9.2) from parts of any size.
+// EventStreamParser: server-sent events (HTML standard, section 9.2).
 
+/// An event of a server-sent event stream.
 package struct ServerSentEvent: Sendable, Hashable {
     package var name: String
     package var data: String
@@ -13,6 +14,7 @@ package struct ServerSentEvent: Sendable, Hashable {
     }
 }
 
+/// A parser of `text/event-stream` that accepts bytes in parts of any size.
 package struct EventStreamParser: Sendable {
     private var line: [UInt8] = []
     private var name = ""

@@ -5,6 +5,7 @@
 
 import TidelineCore
 
+/// The column of the membership mask in the rows of a synced table.
 enum HeldMask {
     /// The column of the membership mask in a synced table.
     static let column = ColumnDefinition("__queries", .integer)
@@ -18,7 +19,7 @@ enum HeldMask {
     }
 }
 
-/// Adds masks to rows; consecutive rows with the same layout share one new layout.
+/// A writer of masks into rows; consecutive rows with the same layout share one new layout.
 struct MaskWriter {
     private var layout: RowLayout?
     private var masked: RowLayout?
@@ -59,7 +60,7 @@ extension LocalStoreWriter {
     }
 }
 
-/// A reader that omits the masks.
+/// A reader of rows without their membership masks.
 struct HeldRowsReader: LocalStoreReader {
     let inner: any LocalStoreReader
     private let related: RelatedConditions
@@ -128,7 +129,7 @@ struct HeldRowsReader: LocalStoreReader {
     }
 }
 
-/// A writer that omits the masks, for one transaction.
+/// A writer of rows that omits the membership masks, for one transaction.
 final class HeldRows: LocalStoreWriter {
     let inner: any LocalStoreWriter
     private let reader: HeldRowsReader

@@ -1,10 +1,11 @@
-// PageApply: stores a page in the transaction of its cursor: rows, removals, and query membership.
+// PageApply: stores rows, removals and query membership of a page.
 //
 // A row with pending operations is not changed. The server's row is stored separately, so that the cursor can
 // advance and the row is not forgotten. A row is removed when no query contains it.
 
 import TidelineCore
 
+/// The application of pulled pages to one table, in the transaction of the query's cursor.
 struct PageApply {
     let queue: QueueTransaction
     let table: String

@@ -1,4 +1,4 @@
-// PullMachine: the state machine of a pull, which chooses the next request after each page.
+// PullMachine: the requests of a pull.
 //
 // Pure. The order of calls:
 //
@@ -20,6 +20,7 @@
 
 import TidelineCore
 
+/// The state machine of a pull, which chooses the next request after each page.
 package struct PullMachine: Sendable {
     package enum Failure: Error, Sendable, Hashable {
         case network

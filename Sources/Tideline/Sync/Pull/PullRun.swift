@@ -1,4 +1,4 @@
-// PullRun: the runner of PullMachine. It requests pages, and stores those that are ready.
+// PullRun: performs the actions of PullMachine.
 //
 // While pages are stored, the next ones are requested and read. All pages that are ready when the store is
 // ready go into one transaction: with fewer commits, the pages of an index are written less often. On a slow
@@ -8,6 +8,7 @@ import Foundation
 import Synchronization
 import TidelineCore
 
+/// The runner of one pull, which requests pages and stores those that are ready.
 struct PullRun {
     let steps: PullSteps
     var machine: PullMachine

@@ -40,7 +40,7 @@ extension LostPage {
     }
 }
 
-/// The server has another generation than when the pull started, so that cursor and pages are not valid.
+/// An error for a server whose generation changed during a pull, so that cursor and pages are not valid.
 struct OtherGeneration: Error {}
 
 /// The effects of one pull.

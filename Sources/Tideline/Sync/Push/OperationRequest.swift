@@ -1,4 +1,4 @@
-// OperationRequest: the frozen request of an operation.
+// OperationRequest: requests that are resent unchanged.
 //
 // Pure. `POST` inserts, `PATCH` sends the columns that differ from the base, `PUT` undeletes a row, `DELETE`
 // deletes; all except inserts have If-Match (docs/SYNC.md).
@@ -6,6 +6,7 @@
 package import Foundation
 package import TidelineCore
 
+/// The frozen request of an operation: its method, headers and body.
 package enum OperationRequest {
     /// The headers with the id of a request and its precondition.
     ///

@@ -1,8 +1,9 @@
-// PushBatch: several operations as one request, and its response (OData JSON Format 4.01, section 19).
+// PushBatch: `POST /$batch`.
 
 import Foundation
 import TidelineCore
 
+/// A request with several operations, and its response (OData JSON Format 4.01, section 19).
 enum PushBatch {
     /// Returns the body of `POST /$batch`, with the frozen bytes of each operation.
     ///

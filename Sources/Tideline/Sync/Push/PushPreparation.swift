@@ -4,7 +4,7 @@
 
 import TidelineCore
 
-/// Prepares a slice of the queue by freezing its operations.
+/// The preparation of a slice of the queue, which freezes its operations.
 struct PushPreparation {
     let queue: QueueTransaction
     let environment: SyncEnvironment

@@ -1,4 +1,4 @@
-// Settlement: applies a plan to row, queue, base row and errors, in one transaction.
+// Settlement: applies the plans that SettlementPlan describes.
 //
 // All methods run inside `LocalStore.write`; the plan was made before. If a row was edited while its
 // operation was in flight (guarantee 7), the new local row is the server's row with the edits made
@@ -6,6 +6,7 @@
 
 import TidelineCore
 
+/// The application of an operation's outcome to row, queue, base row and errors, in one transaction.
 struct Settlement {
     let queue: QueueTransaction
 

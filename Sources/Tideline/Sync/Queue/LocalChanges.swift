@@ -1,7 +1,8 @@
-// LocalChanges: the app's changes of a row, with their queue operations, in one transaction.
+// LocalChanges: changes of rows with their queue operations, in one transaction.
 
 import TidelineCore
 
+/// The app's changes of rows in one table, each queued as an operation in the same transaction.
 struct LocalChanges {
     let queue: QueueTransaction
     let table: String

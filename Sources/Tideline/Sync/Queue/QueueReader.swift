@@ -1,7 +1,8 @@
-// QueueReader: reads of the queue, within one transaction of the store.
+// QueueReader: queries of the queue.
 
 import TidelineCore
 
+/// A reader of the operation queue within one transaction of the store.
 struct QueueReader {
     let store: any LocalStoreReader
     let catalog: TableCatalog

@@ -1,9 +1,10 @@
-// QueueTransaction: changes of queue and errors within one transaction of the store.
+// QueueTransaction: changes of queue and errors.
 //
 // It only reads and writes rows; the logic is in QueueRules, ConflictRules and the state machines.
 
 import TidelineCore
 
+/// A writer of the operation queue and its errors within one transaction of the store.
 struct QueueTransaction {
     /// The writer with access to the masks of rows.
     let held: HeldRows

@@ -1,7 +1,8 @@
-// QueuedOperation: an operation of the queue with everything that is needed to send and complete it.
+// QueuedOperation: one queued local change.
 
 package import TidelineCore
 
+/// An operation of the queue, with everything that is needed to send and complete it.
 package struct QueuedOperation: Sendable, Hashable {
     package enum State: Int64, Sendable {
         /// The operation was never sent; later edits are merged into it.

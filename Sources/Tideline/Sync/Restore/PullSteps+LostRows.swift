@@ -188,7 +188,7 @@ extension QueueReader {
     }
 }
 
-/// How to handle rows that no page of the restored server has returned.
+/// The handling of rows that no page of the restored server has returned.
 struct LostRowCheck {
     let queue: QueueTransaction
     let table: String

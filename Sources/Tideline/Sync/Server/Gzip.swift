@@ -1,4 +1,4 @@
-// Gzip: a body as one gzip member (RFC 1952).
+// Gzip: compresses bodies.
 
 #if canImport(zlib)
 import zlib
@@ -6,6 +6,7 @@ import zlib
 import CZlib
 #endif
 
+/// The compression of a body as one gzip member (RFC 1952).
 enum Gzip {
     /// The fastest compression level, because higher levels cost more time than they save on almost every
     /// network.

@@ -1,5 +1,4 @@
-// ServerClock: the difference between the device's wall clock and the server's, from the `Date` of its
-// responses.
+// ServerClock: the server's wall clock, from the `Date` of its responses.
 //
 // A server accepts the idempotency key of a request only if it was first sent neither too long ago nor
 // in the future (docs/PROTOCOL.md), and the wall clock of a device may be wrong.
@@ -8,6 +7,7 @@ import Foundation
 import Synchronization
 import TidelineCore
 
+/// The difference between the device's wall clock and the server's.
 final class ServerClock: Sendable {
     /// The smallest difference that is corrected: responses take time, and their dates have whole seconds.
     private static let least: TimeInterval = 60

@@ -1,8 +1,9 @@
-// UserAgent: the `User-Agent` of every request: `Tideline/VERSION (APP)` (RFC 9110 section 10.1.5).
+// UserAgent: `Tideline/VERSION (APP)`.
 
 import Foundation
 import TidelineCore
 
+/// The value of the `User-Agent` field of every request (RFC 9110 section 10.1.5).
 package enum UserAgent {
     /// The maximum length of an app's name in the field, in bytes.
     private static let nameBytesMax = 100

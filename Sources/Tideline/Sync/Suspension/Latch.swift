@@ -1,7 +1,8 @@
-// Latch: a flag that tasks wait for, up to a time limit.
+// Latch: waits for a flag.
 
 import Synchronization
 
+/// A flag that tasks wait for, up to a time limit.
 final class Latch: Sendable {
     private struct State {
         var isSet = false

@@ -1,4 +1,4 @@
-// VerifyMachine: the state machine that divides ranges of ids to compare device and server.
+// VerifyMachine: divides ranges of ids.
 //
 // Pure. The order of calls:
 //
@@ -31,6 +31,7 @@ package struct RangeDigest: Sendable, Hashable {
     }
 }
 
+/// The state machine of a verification, which divides ranges of ids to compare device and server.
 package struct VerifyMachine: Sendable {
     package enum Failure: Error, Sendable, Hashable {
         /// The server's ranges do not become smaller.

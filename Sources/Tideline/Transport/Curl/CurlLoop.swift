@@ -1,4 +1,4 @@
-// CurlLoop: the thread that drives all transfers of one transport.
+// CurlLoop: transfers with libcurl.
 //
 // It is confined to the thread that creates it: neither it nor its transfers are Sendable. Easy
 // handles are reused; connections live in the multi handle. At most `callsMax` transfers
@@ -9,6 +9,7 @@ import CCurl
 import Foundation
 import TidelineCore
 
+/// A loop that drives all transfers of one transport on its thread.
 final class CurlLoop {
     /// The longest time that the thread waits without events; libcurl wakes it earlier for its own timers.
     private static let pollMilliseconds: Int32 = 60_000

@@ -1,10 +1,11 @@
-// CurlOptions: sets a request as options of an easy handle, and rejects requests that cannot be sent.
+// CurlOptions: requests as options of libcurl.
 
 #if canImport(CCurl)
 import CCurl
 import Foundation
 import TidelineCore
 
+/// The conversion of a request to options of an easy handle, which rejects requests that cannot be sent.
 enum CurlOptions {
     /// The header fields for a message's length or destination, which only the transport may set.
     private static let ownFields = ["content-length", "transfer-encoding", "expect", "host"]

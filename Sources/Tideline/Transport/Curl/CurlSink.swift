@@ -1,6 +1,7 @@
-// CurlSink: receives the pieces of a streamed response from the loop.
+// CurlSink: streamed responses.
 
 #if canImport(CCurl)
+/// A receiver of the parts of a streamed response, which passes them from the loop to the reader.
 struct CurlSink: Sendable {
     private let continuation: AsyncThrowingStream<[UInt8], any Error>.Continuation
 

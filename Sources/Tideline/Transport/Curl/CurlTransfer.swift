@@ -1,9 +1,10 @@
-// CurlTransfer: the response to one call on one easy handle, confined to the loop's thread.
+// CurlTransfer: the response to one call.
 
 #if canImport(CCurl)
 import CCurl
 import TidelineCore
 
+/// A transfer of one call on one easy handle, confined to the loop's thread.
 final class CurlTransfer {
     let call: CurlCall
     /// The header lines that libcurl reads while it sends; they are freed with the transfer, after the handle's

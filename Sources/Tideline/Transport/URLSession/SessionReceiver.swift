@@ -1,4 +1,4 @@
-// SessionReceiver: receives the response to one call of a URLSession, up to the size limit.
+// SessionReceiver: responses of a URLSession.
 //
 // A response may declare a small length, or none, and never end: the bytes are counted as
 // they arrive, and the call is cancelled at the first byte over the limit.
@@ -7,6 +7,7 @@
 import Foundation
 import Synchronization
 
+/// A delegate that receives the response to one call of a URLSession, up to the size limit.
 final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
     /// The response received so far.
     struct Received: Sendable {

@@ -1,5 +1,6 @@
-// EdmType: the primitive OData types that `cast` and `isof` name, and their column types.
+// EdmType: types of `cast` and `isof`.
 
+/// A primitive OData type that `cast` and `isof` name, with its column type.
 package enum EdmType: String, Hashable, Sendable, CaseIterable {
     case boolean = "Edm.Boolean"
     case byte = "Edm.Byte"

@@ -1,5 +1,6 @@
-// ExpressionType: the type of an expression's result, for FilterChecker and FilterRenderer.
+// ExpressionType: types of expressions.
 
+/// The type of an expression's result, for ``FilterChecker`` and ``FilterRenderer``.
 package enum ExpressionType: Hashable, Sendable {
     /// The literal null, which is compatible with every type.
     case null

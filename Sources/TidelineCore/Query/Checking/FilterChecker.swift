@@ -1,4 +1,4 @@
-// FilterChecker: replaces the names and literals of a parsed query by the columns' names and kinds.
+// FilterChecker: checks queries against a table.
 //
 // FilterRenderer and FilterEvaluator rely on its result: every column exists under that name, every literal has the
 // kind that its column stores, and every operand fits its operator. Without a schema it checks only the structure:
@@ -6,6 +6,7 @@
 
 package import Foundation
 
+/// A checker of parsed queries, which replaces names and literals by the columns' names and kinds.
 package struct FilterChecker {
     /// The table; nil for rows without declared columns.
     package let schema: TableSchema?

@@ -1,9 +1,10 @@
-// LiteralCoercion: converts a literal of a query to a value of a column's kind.
+// LiteralCoercion: literals in comparisons with columns.
 //
 // `Value` has a nil literal of its own: each nil here is written where only an Optional fits.
 
 import Foundation
 
+/// The conversion of a literal of a query to a value of a column's kind.
 package enum LiteralCoercion {
     /// Returns the value as the type stores it; nil if the type does not have that value.
     ///

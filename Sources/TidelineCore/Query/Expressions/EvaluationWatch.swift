@@ -1,8 +1,9 @@
-// EvaluationWatch: ends an evaluation when its time is over.
+// EvaluationWatch: time limits within a function.
 //
 // A database checks its deadline between the steps of its virtual machine; a function with much
 // text to read is one step, and checks here.
 
+/// A check that ends an evaluation when its time limit is reached.
 package final class EvaluationWatch {
     private let look: (_ bytes: Int) -> Bool
     /// Whether the time limit was reached, so that the result is invalid.

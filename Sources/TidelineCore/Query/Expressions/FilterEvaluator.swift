@@ -1,7 +1,8 @@
-// FilterEvaluator: evaluates an expression for one row, in memory.
+// FilterEvaluator: expressions in memory.
 //
 // Its results agree with FilterRenderer's SQL: PROTOCOL.md, "Filters".
 
+/// An evaluator of an expression for one row, in memory.
 package struct FilterEvaluator {
     private let value: (String) -> Value
     private let watch: EvaluationWatch?

@@ -1,9 +1,10 @@
-// QueryExpression: the tree of a filter, the same one for every source.
+// QueryExpression: expressions of queries.
 //
 // It has four forms that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
 // evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate). The
 // rules for null, division, rounding and text order are in PROTOCOL.md, "Filters".
 
+/// The tree of a filter or of another expression in a query, the same one for every source.
 package struct QueryExpression: Sendable {
     package indirect enum Kind: Hashable, Sendable {
         /// A column. OData: `title`. SQL: `"title"`.
@@ -104,6 +105,7 @@ extension QueryExpression: Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(kind) }
 }
 
+/// A comparison operator of OData.
 package enum Comparison: String, Hashable, Sendable, CaseIterable {
     case eq
     case ne
@@ -113,6 +115,7 @@ package enum Comparison: String, Hashable, Sendable, CaseIterable {
     case ge
 }
 
+/// An arithmetic operator of OData.
 package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
     case add
     case sub

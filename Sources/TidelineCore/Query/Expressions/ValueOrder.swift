@@ -2,6 +2,7 @@
 
 import Foundation
 
+/// The order of two values in memory, which agrees with that of SQL.
 package enum ValueOrder {
     /// Returns -1, 0 or 1; nil if a side is null or the kinds have no common order.
     package static func compare(_ left: Value, _ right: Value) -> Int? {

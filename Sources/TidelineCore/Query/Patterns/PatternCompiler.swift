@@ -1,5 +1,6 @@
-// PatternCompiler: compiles the tree of a regular expression to the program that TextPattern runs.
+// PatternCompiler: compiles regular expressions.
 
+/// A compiler from the tree of a regular expression to the program that ``TextPattern`` runs.
 struct PatternCompiler {
     /// The maximum number of instructions of a pattern.
     private static let sizeMax = 500

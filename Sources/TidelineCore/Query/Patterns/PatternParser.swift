@@ -1,4 +1,4 @@
-// PatternParser: parses the text of a regular expression into its tree.
+// PatternParser: the grammar of regular expressions.
 //
 //     whole = part ('|' part)*     part = (atom (('*' | '+' | '?' | '{m}' | '{m,}' | '{m,n}') '?'?)?)*
 //     atom = '.' | '^' | '$' | '(' whole ')' | '(?:' whole ')' | '[' class ']' | '\' escape | scalar
@@ -6,6 +6,7 @@
 // Escapes: \d \D \w \W \s \S \b \B (ASCII), \t \n \r \f \v \xHH \uHHHH, and `\` before punctuation.
 // Lazy repetition matches the same texts.
 
+/// A node in the tree of a regular expression.
 indirect enum PatternNode {
     case scalar(ScalarSet)
     case begin
@@ -17,6 +18,7 @@ indirect enum PatternNode {
     case repeated(PatternNode, Int, Int?)
 }
 
+/// A parser of the text of a regular expression, which returns its tree.
 struct PatternParser {
     private static let depthMax = 50
     private static let repeatMax = 500

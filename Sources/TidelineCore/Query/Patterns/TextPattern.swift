@@ -1,8 +1,9 @@
-// TextPattern: regular expressions in bounded time.
+// TextPattern: regular expressions.
 //
 // It uses Thompson's construction and follows all states at once: the time is at most the length of the text times
 // the size of the pattern, whatever they contain. Therefore back-references and look-around are not supported.
 
+/// A regular expression that is matched in bounded time.
 package struct TextPattern: Sendable {
     /// The reason why a pattern is invalid.
     package struct Fault: Error, Sendable {

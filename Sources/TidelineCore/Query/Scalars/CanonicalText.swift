@@ -4,6 +4,7 @@
 
 package import Foundation
 
+/// The canonical text of a decimal.
 package enum DecimalText {
     /// The number of significant digits that a `Decimal` always stores without loss.
     ///
@@ -130,6 +131,7 @@ package enum DecimalText {
     }
 }
 
+/// The canonical text of a UUID.
 package enum GuidText {
     /// Returns the UUID in lower case with hyphens; nil if the string is not a UUID.
     ///
@@ -163,6 +165,7 @@ package enum GuidText {
     }
 }
 
+/// The canonical text of a date.
 package enum DayText {
     /// Returns `1994-10-14` if it is a day of the calendar, otherwise nil.
     package static func canonical(_ text: some StringProtocol) -> String? {
@@ -200,6 +203,7 @@ package enum DayText {
     }
 }
 
+/// The canonical text of a time of day.
 package enum TimeText {
     /// Returns `07:14:00.000`, with three decimals, or six if there are microseconds; nil for other strings.
     ///

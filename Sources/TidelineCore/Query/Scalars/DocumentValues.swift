@@ -1,9 +1,10 @@
-// DocumentValues: reads members and elements of JSON documents, for conditions on nested values.
+// DocumentValues: nested values of rows.
 //
 // Only objects have members, and only arrays have elements: any other value has none. Reading ends where a text is not
 // valid JSON, which no server and no device stores. Of several members with one name, the last one counts, as in
 // PostgreSQL's `jsonb`.
 
+/// A reader of the members and elements of JSON documents, for conditions on nested values.
 package enum DocumentValues {
     /// Returns the member of a document by the names on the way to it; null if there is none.
     ///

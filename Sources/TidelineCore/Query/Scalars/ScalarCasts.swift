@@ -1,10 +1,11 @@
-// ScalarCasts: `cast` and `isof`, in memory and, registered as tl_*, in SQLite.
+// ScalarCasts: casts in memory and, registered as tl_*, in SQLite.
 //
 // A cast that fails returns null. Numbers lose their fraction when cast to whole ones; a text is
 // read as a literal of the type, and any value can be cast to its text in an answer.
 
 import Foundation
 
+/// The functions `cast` and `isof` of queries.
 package enum ScalarCasts {
     package static func cast(_ value: Value, to target: EdmType) -> Value {
         switch target.type {

@@ -1,4 +1,4 @@
-// ScalarDates: the parts of instants, days and times of day, all in UTC.
+// ScalarDates: date functions.
 
 /// A part of an instant.
 package enum DatePart {
@@ -18,6 +18,7 @@ package enum DatePart {
     case time
 }
 
+/// The functions that return parts of instants, days and times of day, all in UTC.
 package enum ScalarDates {
     /// Returns a part of an instant, in microseconds since 1970.
     package static func part(_ part: DatePart, ofInstant microseconds: Int64) -> Value {

@@ -1,8 +1,8 @@
-// ScalarFunctions: one implementation of each query function, used by FilterEvaluator and, through
-// SQLFunctions, by the database.
+// ScalarFunctions: query functions for FilterEvaluator and, through SQLFunctions, for the database.
 
 import Foundation
 
+/// The single implementation of each query function.
 package enum ScalarFunctions {
     /// Applies a function.
     ///

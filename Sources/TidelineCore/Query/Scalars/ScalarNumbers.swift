@@ -1,11 +1,11 @@
-// ScalarNumbers: the arithmetic of queries, in memory and, registered as tl_*, in SQLite.
+// ScalarNumbers: arithmetic in memory and, registered as tl_*, in SQLite.
 //
 // Integers stay integers, decimals with decimals and integers stay exact, everything else is a
 // double. An operation without a result returns null: a null operand, division by zero, overflow.
 
 import Foundation
 
-/// How a number is rounded to an integer.
+/// The way in which a number is rounded to an integer.
 package enum Rounding {
     case down
     case up
@@ -31,6 +31,7 @@ package enum Rounding {
     }
 }
 
+/// The arithmetic of queries.
 package enum ScalarNumbers {
     package static func apply(_ operation: Arithmetic, _ left: Value, _ right: Value) -> Value {
         switch (left, right) {

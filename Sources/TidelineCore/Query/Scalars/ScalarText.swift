@@ -1,8 +1,9 @@
-// ScalarText: the text functions of queries, in memory and, registered as tl_*, in SQLite.
+// ScalarText: text functions in memory and, registered as tl_*, in SQLite.
 //
 // UTF-8 is searched as bytes: a match of whole texts begins and ends between scalars. Counts are
 // counts of Unicode scalars.
 
+/// The text functions of queries.
 package enum ScalarText {
     /// The maximum number of bytes of a string that `concat` and `replace` return; a longer one is null.
     ///

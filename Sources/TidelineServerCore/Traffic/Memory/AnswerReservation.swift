@@ -1,4 +1,4 @@
-// AnswerReservation: the memory reservation for the answer to one request while it is built.
+// AnswerReservation: memory for single answers and for batches.
 //
 // A batch has one reservation for all its answers, a single write one for its row. A request that keeps memory while
 // it waits for more could wait forever. So only a request without a reservation waits, and a batch that has built
@@ -6,6 +6,7 @@
 
 import Synchronization
 
+/// The memory reservation for the answer to one request while it is built.
 package final class AnswerReservation: Sendable {
     private struct State {
         /// The bytes of the finished answers.

@@ -1,4 +1,4 @@
-// PageReservation: the memory reservation for a page while it is built.
+// PageReservation: memory for pages.
 //
 // A query may run long and find no rows. So a page reserves memory only when it has rows, and queries without rows do
 // not delay others. If there is too little memory at that moment, the page is discarded, waits without a reader, and
@@ -6,6 +6,7 @@
 
 import Synchronization
 
+/// The memory reservation for a page while it is built.
 package final class PageReservation: Sendable {
     /// The error for too little memory; the page is built again when there is enough.
     package struct Lacking: Error {}

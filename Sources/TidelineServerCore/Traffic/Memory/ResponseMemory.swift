@@ -1,4 +1,4 @@
-// ResponseMemory: limits the memory of responses that are being built or sent.
+// ResponseMemory: memory for responses.
 //
 // A response counts from the start of its encoding until the operating system has accepted its last byte, across all
 // event loops. A large response waits before it is encoded if too little memory is free. Slow callers do not cause
@@ -9,6 +9,7 @@
 
 import Synchronization
 
+/// A limit of the memory of responses that are being built or sent.
 package final class ResponseMemory: Sendable {
     /// The size below which answers do not wait for memory.
     ///

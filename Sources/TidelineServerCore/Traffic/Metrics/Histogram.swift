@@ -1,10 +1,11 @@
-// Histogram: the distribution of a measured quantity, in the form that Prometheus reads.
+// Histogram: counts by bucket.
 //
 // Adding takes no lock: two atomic additions and the search for the bucket. Buckets are read one after
 // another, so a reading may be inconsistent by one addition.
 
 import TidelineCore
 
+/// The distribution of a measured quantity, in the format that Prometheus reads.
 package final class Histogram: Sendable {
     package typealias Counter = ServerTraffic.Counter
 

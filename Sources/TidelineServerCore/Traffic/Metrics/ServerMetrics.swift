@@ -1,10 +1,11 @@
-// ServerMetrics: counts the requests of a server since its start, for `GET /metrics`.
+// ServerMetrics: counts requests.
 //
 // Counters are atomic and relaxed, so that requests take no lock for them. They are read one after the other, so a
 // reading may include a request in one counter only.
 
 import TidelineCore
 
+/// The counters of a server's requests since its start, for `GET /metrics`.
 package final class ServerMetrics: Sendable {
     /// The kind of a request, by its path and method.
     package enum Operation: Int, Sendable, CaseIterable {

@@ -1,7 +1,8 @@
-// StoreMetrics: counts the work of a database since the start of the server, with the same metrics for every backend.
+// StoreMetrics: counts transactions, checkpoints and waits.
 //
 // Each transaction, checkpoint or waiting read is counted once; rows are not counted.
 
+/// The counters of a database's work since the start of the server, the same for every backend.
 package final class StoreMetrics: Sendable {
     package typealias Counter = ServerTraffic.Counter
 

@@ -1,7 +1,8 @@
-// WriteQueue: the work that waits for the writer, in the order of its arrival.
+// WriteQueue: waiting writes.
 //
 // Cancelled work is removed: its entry becomes empty, and no other entry moves.
 
+/// A queue of the work that waits for the writer, in the order of its arrival.
 package struct WriteQueue<Work> {
     private var waiting: [(work: Work, count: Int, caller: String?)?] = []
     /// The position of the first entry.

@@ -82,7 +82,7 @@ extension WriteSession {
     package func close() {}
 }
 
-/// Whether a batch is executed when its turn comes in a transaction.
+/// The decision whether a batch is executed when its turn comes in a transaction.
 package enum WriteAdmission {
     case run
     case refuse(any Error)
@@ -90,7 +90,7 @@ package enum WriteAdmission {
     case wait
 }
 
-/// How to continue after a failed transaction.
+/// The way to continue after a failed transaction.
 package enum WriteRecovery<Backend: Sendable> {
     case `repeat`
     /// Reject some of the batches, and retry the transaction with the others; without any, the transaction

@@ -1,4 +1,4 @@
-// BlockedWrites: the batches that wait for locks of other transactions, outside of a transaction.
+// BlockedWrites: waits for locks.
 //
 // The writer continues with other batches, and probes every 10 ms whether the locks are free. A batch waits for as long
 // as a write may wait for a lock. A lock that passes from one transaction to the next is seldom free at a probe: such a
@@ -7,6 +7,7 @@
 
 import TidelineServerCore
 
+/// The batches that wait for locks of other transactions, outside of a transaction.
 struct BlockedWrites {
     /// The batches that are tried next.
     struct Taken {

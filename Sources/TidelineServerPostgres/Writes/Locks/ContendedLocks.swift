@@ -1,5 +1,5 @@
-// ContendedLocks: the tables and rows that another transaction has locked for too long, so that writes do not wait for
-// them repeatedly. A table counts as locked if its clock is.
+// ContendedLocks: remembers locks, so that writes do not wait for them repeatedly. A table counts as locked if its
+// clock is.
 //
 // A transaction waits for the locks of its tables and rows for a short time. If that is not enough, it restarts
 // without the batches that need them, and those batches wait outside of transactions (`BlockedWrites`). If a lock is
@@ -25,6 +25,7 @@ enum ContendedLock: Hashable, Sendable {
     }
 }
 
+/// The tables and rows that another transaction has locked for too long.
 struct ContendedLocks {
     /// The batches that wait for locks.
     var blocked = BlockedWrites()

@@ -1,8 +1,9 @@
-// LockProbe: finds the locks that are free, and the transactions that hold the others.
+// LockProbe: probes locks.
 
 import TidelinePostgres
 import TidelineServerCore
 
+/// A probe that finds the free locks, and the transactions that hold the others.
 struct LockProbe {
     /// The free locks, including those of rows that no longer exist.
     private(set) var free: Set<ContendedLock> = []

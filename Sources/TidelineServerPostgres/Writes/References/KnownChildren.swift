@@ -1,4 +1,4 @@
-// KnownChildren: the rows that refer to other rows, as far as a transaction has read and planned them.
+// KnownChildren: children of rows.
 
 import TidelineCore
 import TidelinePostgres
@@ -23,6 +23,7 @@ struct ChildKey: Hashable, Sendable {
     }
 }
 
+/// The rows that refer to other rows, as far as a transaction has read and planned them.
 struct KnownChildren {
     /// The ids of the rows that were read and locked.
     private var read: [ChildKey: Set<String>] = [:]

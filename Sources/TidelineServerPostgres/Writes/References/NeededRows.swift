@@ -1,4 +1,4 @@
-// NeededRows: the tables and rows that the writes of a transaction need, before anything is read.
+// NeededRows: which rows a transaction locks.
 //
 // Rows that are written are locked for an update. Rows that references name are only shared, so that servers can insert
 // children of the same row at the same time; if rows of a table are needed for both, all of them are locked for an
@@ -8,6 +8,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
+/// The tables and rows that the writes of a transaction need, before anything is read.
 struct NeededRows {
     /// Rows of a table that one statement locks.
     struct Part {

@@ -1,10 +1,11 @@
-// WorldDevice: simulates a device with a disk, a client that can be killed and restarted, and a user who edits rows.
+// WorldDevice: simulates a device.
 
 import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
 
+/// A simulated device with a disk, a client that can be killed and restarted, and a user who edits rows.
 final class WorldDevice: Sendable {
     /// The last edit of a row by the user.
     enum LastEdit: Sendable, Hashable {

@@ -1,7 +1,8 @@
-// WorldQueue: finds the operations of a queue that no rejected operation blocks.
+// WorldQueue: which operations can be sent.
 
 package import Tideline
 
+/// A search for the operations of a queue that no rejected operation blocks.
 package enum WorldQueue {
     /// Returns the operations that are not parked and do not depend on a parked one.
     ///

@@ -1,9 +1,10 @@
-// LockedStore: a store that is temporarily unusable, like a protected file on a locked phone.
+// LockedStore: simulates a locked phone.
 
 import Foundation
 import Synchronization
 import Tideline
 
+/// A store that is temporarily unusable, like a protected file on a locked phone.
 final class LockedStore: LocalStore {
     private let inner: any LocalStore
     private let isLocked: @Sendable () -> Bool

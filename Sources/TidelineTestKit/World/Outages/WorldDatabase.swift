@@ -1,4 +1,4 @@
-// WorldDatabase: the server of a simulation with a database file, which can be restored from a backup.
+// WorldDatabase: restores the server from backups.
 
 import Foundation
 import Synchronization
@@ -7,6 +7,7 @@ import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
 
+/// The server of a simulation with a database file, which can be restored from a backup.
 final class WorldDatabase: Transport {
     /// Starts a server with a table store.
     typealias Start = @Sendable (any TableStore) async throws -> InProcessServer

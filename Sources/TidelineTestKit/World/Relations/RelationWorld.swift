@@ -40,6 +40,7 @@ extension WorldViolation {
     }
 }
 
+/// A run of the simulation of related rows, with its devices, server and random numbers.
 private final class RelationRun {
     private let seed: UInt64
     private let time: VirtualTime

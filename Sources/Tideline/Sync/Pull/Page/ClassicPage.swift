@@ -1,4 +1,4 @@
-// ClassicPage: the position of a client in the pages of a classic server.
+// ClassicPage: pages of the original Node server.
 //
 // Pure. The next link of the original Node server has no port and the path `/`, so the client builds the
 // requests for pages. The position is stored as a string, like the next links of other servers.
@@ -6,6 +6,7 @@
 import Foundation
 package import TidelineCore
 
+/// The position of a pull in the pages of a classic server.
 package enum ClassicPage: Sendable, Hashable {
     /// Rows whose `updatedAt` is at least this time, ordered by it; all rows if the time is nil.
     case from(String?)

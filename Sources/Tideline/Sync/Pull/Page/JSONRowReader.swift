@@ -6,7 +6,7 @@
 import Foundation
 import TidelineCore
 
-/// A reader of the rows of a page; rows with the same members share their names.
+/// A reader of the rows of a page; rows with the same JSON members share their names.
 struct JSONRowReader {
     private let schema: TableSchema?
     /// The members of the last row, in the order in which they arrived.

@@ -1,4 +1,4 @@
-// PageCells: the rows of a page as cells of a store, which point into the bytes of the response.
+// PageCells: pages that are stored without reading rows.
 //
 // All rows of a typical page have the columns of the table and values that fit them, and none is removed. Such
 // a page is stored without creating names, values and strings for each row. Any other page is read as rows.
@@ -6,6 +6,7 @@
 import Foundation
 import TidelineCore
 
+/// The rows of a page as SQLite cells, which point into the bytes of the response.
 package struct PageCells: Sendable {
     /// One value as SQLite stores it.
     struct Cell {
@@ -176,7 +177,7 @@ package struct PageCells: Sendable {
     }
 }
 
-/// The members of each row of a page, determined from the first row.
+/// The JSON members of each row of a page, determined from the first row.
 private struct PageShape {
     enum Form {
         case text

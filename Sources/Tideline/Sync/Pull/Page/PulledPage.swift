@@ -1,4 +1,4 @@
-// PulledPage: one page of a list, read from the bytes of a response in one pass.
+// PulledPage: responses to list requests.
 //
 // It reads the lists of all generations: a bare array (2.x), `{"results","count"}` (2.x with a
 // count), `{"items","count","nextLink"}` (3.x and the current toolkit).
@@ -6,6 +6,7 @@
 import Foundation
 package import TidelineCore
 
+/// A page of a list, read from the bytes of a response in one pass.
 package struct PulledPage: Sendable {
     /// The rows; empty if they are in ``cells``.
     package var rows: [Row] = []

@@ -1,8 +1,9 @@
-// RowText: rows as JSON text and back.
+// RowText: JSON of rows.
 
 import Foundation
 import TidelineCore
 
+/// The conversion of rows to JSON text and back.
 enum RowText {
     static func json(_ row: Row) -> JSON {
         var writer = JSONWriter()

@@ -1,4 +1,4 @@
-// DryRun: the operations that a push would send, and the outcome that each would have.
+// DryRun: results of dry runs.
 
 public import TidelineCore
 

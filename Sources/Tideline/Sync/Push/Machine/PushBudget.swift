@@ -1,6 +1,7 @@
-// PushBudget: the number of operations in one request. It grows while requests succeed, and
-// shrinks when they are lost or too large. Pure.
+// PushBudget: how many operations a request has. The number grows while requests succeed, and shrinks when they are
+// lost or too large. Pure.
 
+/// The maximum size of the next push request, in operations and bytes.
 package struct PushBudget: Sendable, Hashable {
     package private(set) var rows: Int
     package private(set) var bytes: Int

@@ -1,9 +1,10 @@
-// PushGroups: the operations of one transaction of the app, in a batch and in its response.
+// PushGroups: the operations of one transaction of the app.
 //
 // Pure. They are next to each other in a slice: PushPreparation takes whole groups.
 
 import TidelineCore
 
+/// The atomic groups of operations in a batch and in its response.
 package enum PushGroups {
     /// Returns the ranges of operations that are executed together: a group, or an operation by itself.
     package static func units(of operations: [QueuedOperation]) -> [Range<Int>] {

@@ -1,4 +1,4 @@
-// PushMachine: the state machine that decides what is done next while the queue is pushed.
+// PushMachine: how the queue is pushed.
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
@@ -10,6 +10,7 @@
 
 import TidelineCore
 
+/// The state machine of a push, which decides what is sent or read next.
 package struct PushMachine: Sendable {
     private let limits: SyncLimits
     private var state = State.idle

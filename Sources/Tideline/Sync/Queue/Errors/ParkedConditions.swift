@@ -1,8 +1,9 @@
-// ParkedConditions: the schema, rights and app version at a temporary rejection.
+// ParkedConditions: when a parked operation is retried.
 
 import Foundation
 import TidelineCore
 
+/// The schema, rights and app version at the time of a temporary rejection.
 struct ParkedConditions: Hashable, Sendable {
     /// The tables, columns and permissions of the server that rejected the operation; nil if the server does
     /// not send `Tideline-Schema`.

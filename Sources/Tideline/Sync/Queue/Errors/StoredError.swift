@@ -1,8 +1,9 @@
-// StoredError: a rejected operation's error, and its row in MS_TableOperationErrors.
+// StoredError: errors of operations in the store.
 
 import Foundation
 import TidelineCore
 
+/// The error of a rejected operation, as the row of MS_TableOperationErrors stores it.
 struct StoredError: Sendable {
     var id: String
     var operationID: Int64

@@ -1,9 +1,10 @@
-// SharedBusyPeriod: the wait that the server of one endpoint asked for, for all requests of a client.
+// SharedBusyPeriod: the wait that a server asked for.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
+/// The wait that the server of an endpoint asked for, shared by all requests of a client.
 final class SharedBusyPeriod: Sendable {
     fileprivate struct State {
         var period: BusyPeriod?

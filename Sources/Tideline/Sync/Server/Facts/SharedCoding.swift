@@ -1,4 +1,4 @@
-// SharedCoding: whether a server accepts batches as gzip; it sends those that become smaller compressed.
+// SharedCoding: whether batches are compressed. Only those that become smaller are sent compressed.
 //
 // A server says so in the response to a batch: `Accept-Encoding: gzip` (RFC 9110 section 12.5.3). A server that
 // does not say so gets no compressed batch. A proxy may not accept gzip although the server does. If a
@@ -8,6 +8,7 @@
 import Synchronization
 import TidelineCore
 
+/// A record of whether the server accepts compressed batches, shared by all requests of a client.
 final class SharedCoding: Sendable {
     private struct State {
         var takesGzip = false

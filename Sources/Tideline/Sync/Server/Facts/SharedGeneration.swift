@@ -1,7 +1,8 @@
-// SharedGeneration: the generation memory of one client, shared by all its requests.
+// SharedGeneration: the generation of a client's server.
 
 import Synchronization
 
+/// The memory of the server's generation, shared by all requests of a client.
 final class SharedGeneration: Sendable {
     private struct State {
         var memory: GenerationMemory

@@ -1,10 +1,11 @@
-// SharedInstallation: the id of a client's store for the server, `X-ZUMO-INSTALLATION-ID`.
+// SharedInstallation: the installation id.
 //
 // A random id, created once for each store. It shows the server's operators which device has not synced for a
 // long time. It does not identify an account, and contains nothing about the hardware.
 
 import Synchronization
 
+/// The id of a client's store for the server, `X-ZUMO-INSTALLATION-ID`.
 final class SharedInstallation: Sendable {
     private let name = Mutex<String?>(nil)
 

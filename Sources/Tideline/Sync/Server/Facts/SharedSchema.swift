@@ -1,8 +1,9 @@
-// SharedSchema: the server's schema, as named in its last response.
+// SharedSchema: `Tideline-Schema` of a client's server.
 
 import Synchronization
 import TidelineCore
 
+/// The name of the server's schema in its last response.
 final class SharedSchema: Sendable {
     private let state = Mutex<String?>(nil)
 

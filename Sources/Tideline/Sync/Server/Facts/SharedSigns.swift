@@ -1,9 +1,10 @@
-// SharedSigns: the signs of the endpoint's server in its responses so far, shared by all requests of a client.
+// SharedSigns: the kind of a server, as its responses show it.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
+/// The signs of the server in its responses so far, shared by all requests of a client.
 final class SharedSigns: Sendable {
     private struct State {
         var known: ServerSigns = []

@@ -1,4 +1,4 @@
-// SchemaCheck: compares the tables of the app with those of the server.
+// SchemaCheck: finds differences between the tables.
 
 import Foundation
 public import TidelineCore

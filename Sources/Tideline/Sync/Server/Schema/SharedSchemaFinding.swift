@@ -1,10 +1,10 @@
-// SharedSchemaFinding: the last comparison of the app's tables with those of the server, shared by the runners and
-// views of a client, and the time of the next attempt if one failed.
+// SharedSchemaFinding: the last comparison of schemas, and the time of the next attempt if one failed.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
+/// The last comparison of the app's tables with those of the server, shared by a client's runners and views.
 final class SharedSchemaFinding: Sendable {
     private struct State {
         var finding: SchemaFinding?
