@@ -9,7 +9,7 @@ import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) @MainActor
 struct ScreenTests {
-    @Test("customers are in the order of the language, and a search finds the beginning of a word")
+    @Test("Customers are in the order of the language, and a search finds the beginning of a word")
     func customers() async throws {
         let anna = try await TwoPhones().anna
         for customer in [Customer.zeta, .aerzte, .anker] { await anna.save(customer) }
@@ -24,7 +24,7 @@ struct ScreenTests {
         try await until { anna.customers.items.map(\.id) == ["zeta"] }
     }
 
-    @Test("a customer shows the three newest open jobs, and the number of jobs in each status")
+    @Test("A customer shows the three newest open jobs, and the number of jobs in each status")
     func customer() async throws {
         let anna = try await TwoPhones().anna
         await anna.save(Customer.anker)
@@ -46,7 +46,7 @@ struct ScreenTests {
         try await until { screen.value?.jobCounts == [.cancelled: 4, .done: 1] }
     }
 
-    @Test("a job shows its customer, its visits and parts, and their sums")
+    @Test("A job shows its customer, its visits and parts, and their sums")
     func job() async throws {
         let anna = try await TwoPhones().anna
         await fill(anna)
@@ -60,7 +60,7 @@ struct ScreenTests {
     }
 
     @Test(
-        "a day shows its visits with job and customer, and the urgent jobs of a city",
+        "A day shows its visits with job and customer, and the urgent jobs of a city",
         arguments: [("Kiel", ["door"]), (nil, ["door"]), ("Husum", [])]
     )
     func day(city: String?, urgent: [Job.ID]) async throws {
@@ -74,7 +74,7 @@ struct ScreenTests {
         #expect(screen.urgentJobs.map(\.id) == urgent)
     }
 
-    @Test("minutes and costs are added by status and by customer, and follow each change")
+    @Test("Minutes and costs are added by status and by customer, and follow each change")
     func totals() async throws {
         let anna = try await TwoPhones().anna
         await fill(anna)

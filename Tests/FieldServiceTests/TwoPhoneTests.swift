@@ -11,7 +11,7 @@ import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) @MainActor
 struct TwoPhoneTests {
-    @Test("the models fit the tables of server.json")
+    @Test("The models fit the tables of server.json")
     func schema() throws {
         let app = try SchemaDocument(
             of: [Customer.self, Job.self, Visit.self, Part.self]
@@ -20,7 +20,7 @@ struct TwoPhoneTests {
         #expect(app.differences(from: server).map(\.description) == [])
     }
 
-    @Test("offline edits of different properties of one job are both kept")
+    @Test("Offline edits of different properties of one job are both kept")
     func merge() async throws {
         let phones = try await withJob()
         await phones.anna.change("boiler") { $0.title = "Boiler in the cellar" }
@@ -35,7 +35,7 @@ struct TwoPhoneTests {
     }
 
     @Test(
-        "of two edits of one property, the user of the second phone chooses",
+        "Of two edits of one property, the user of the second phone chooses",
         arguments: [true, false]
     )
     func conflict(keepsMine: Bool) async throws {
@@ -63,7 +63,7 @@ struct TwoPhoneTests {
         }
     }
 
-    @Test("deleting a customer deletes the jobs and visits on all phones")
+    @Test("Deleting a customer deletes the jobs and visits on all phones")
     func cascade() async throws {
         let phones = try await withJob()
         await phones.anna.delete(Customer.anker)
@@ -76,7 +76,7 @@ struct TwoPhoneTests {
         }
     }
 
-    @Test("a customer whose jobs have parts cannot be deleted, even offline")
+    @Test("A customer whose jobs have parts cannot be deleted, even offline")
     func restrictOffline() async throws {
         let phones = try await withJob()
         await phones.anna.save(Part(id: "pump", jobID: "boiler", name: "Pump"))
@@ -85,7 +85,7 @@ struct TwoPhoneTests {
         #expect(try await phones.anna.all(Visit.self).map(\.id) == ["first"])
     }
 
-    @Test("a customer whose jobs have parts on another phone comes back")
+    @Test("A customer whose jobs have parts on another phone comes back")
     func restrict() async throws {
         let phones = try await withJob()
         await phones.ben.save(Part(id: "pump", jobID: "boiler", name: "Pump"))
@@ -101,7 +101,7 @@ struct TwoPhoneTests {
         #expect(try await phones.ben.all(Part.self).map(\.jobID) == ["boiler"])
     }
 
-    @Test("a part outlives the visit on which it was brought along")
+    @Test("A part outlives the visit on which it was brought along")
     func setNull() async throws {
         let phones = try await withJob()
         await phones.anna.save(Part(id: "pump", jobID: "boiler", visitID: "first", name: "Pump"))
@@ -115,7 +115,7 @@ struct TwoPhoneTests {
     }
 
     @Test(
-        "a job for a customer whom the other phone deleted is kept, and the user moves it or restores the customer",
+        "A job for a customer whom the other phone deleted is kept, and the user moves it or restores the customer",
         arguments: ["zeta", "anker"]
     )
     func orphan(parent: Customer.ID) async throws {
@@ -146,7 +146,7 @@ struct TwoPhoneTests {
         }
     }
 
-    @Test("a customer's number that is taken is rejected, and another one releases the change")
+    @Test("A customer's number that is taken is rejected, and another one releases the change")
     func unique() async throws {
         let phones = try await TwoPhones()
         await phones.anna.save(Customer.anker)
@@ -163,7 +163,7 @@ struct TwoPhoneTests {
         try await until { phones.ben.rejectedChanges.isEmpty }
     }
 
-    @Test("a visit that ends before it begins is rejected on the phone, before it is queued")
+    @Test("A visit that ends before it begins is rejected on the phone, before it is queued")
     func comparison() async throws {
         let phones = try await withJob()
         await phones.anna.save(Visit(id: "wrong", jobID: "boiler", start: at(9), end: at(8)))
@@ -172,7 +172,7 @@ struct TwoPhoneTests {
         #expect(try await phones.anna.client.syncContext.pendingOperationCount == 0)
     }
 
-    @Test("a dry run says which change the server would reject, and changes nothing")
+    @Test("A dry run says which change the server would reject, and changes nothing")
     func dryRun() async throws {
         let phones = try await withJob()
         await phones.ben.save(Customer.zeta)

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 struct DiagramTests {
-    @Test("diagrams name types and states that exist")
+    @Test("Diagrams name types and states that exist")
     func diagramsNameWhatExists() throws {
         let files = try Repository.files()
         let declared = DeclaredNames(files.filter { $0.isIn("Sources") })

@@ -23,13 +23,13 @@ import Testing
         "CHANGELOG.md",
     ]
 
-    @Test("at most 0.5 percent of the lines of prose are flagged")
+    @Test("At most 0.5 percent of the lines of prose are flagged")
     func proseIsPlain() throws {
         let (code, output) = try run(["--percent", "0.5"] + Self.places)
         #expect(code == 0, "\(output)")
     }
 
-    @Test("a share of flagged lines above the bound fails")
+    @Test("A share of flagged lines above the bound fails")
     func flaggedProseFails() throws {
         #expect(try run(["--percent", "0.01"] + Self.places).code == 1)
     }

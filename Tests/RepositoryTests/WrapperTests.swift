@@ -21,7 +21,7 @@ struct WrapperTests {
             "Its own put(_:in:) keeps the mask of the row."
     ]
 
-    @Test("each requirement is implemented")
+    @Test("Each requirement is implemented")
     func requirements() throws {
         let files = Dictionary(
             uniqueKeysWithValues: try Repository.files().map {

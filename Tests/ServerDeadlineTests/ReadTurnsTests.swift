@@ -20,7 +20,7 @@ import TidelineTestSupport
         turns.take(as: reader)?.element
     }
 
-    @Test("restarted reads never use the reader that is reserved for first attempts")
+    @Test("Restarted reads never use the reader that is reserved for first attempts")
     func aReaderIsReservedForFirstAttempts() {
         var turns = Turns(readersOfAll: 1)
         _ = turns.append("a", of: .user("a"), .restarted)
@@ -32,7 +32,7 @@ import TidelineTestSupport
         #expect(taken == ["b", "a"])
     }
 
-    @Test("one caller cannot use all readers")
+    @Test("One caller cannot use all readers")
     func aCallerCannotUseAllReaders() {
         var turns = Turns(readersOfAll: 2)
         for name in ["a1", "a2", "b1"] {
@@ -46,7 +46,7 @@ import TidelineTestSupport
         #expect(taken == ["a2"])
     }
 
-    @Test("readers see the callers that wait for them")
+    @Test("Readers see the callers that wait for them")
     func readersSeeWaitingCallers() {
         var turns = Turns(readersOfAll: 1)
         let (anna, bert) = (ReadCaller.user("anna"), ReadCaller.user("bert"))
@@ -60,7 +60,7 @@ import TidelineTestSupport
         #expect(!turns.othersWait(than: anna, for: .first))
     }
 
-    @Test("time shares double, up to a limit")
+    @Test("Time shares double, up to a limit")
     func shares() {
         let shares = (0...ReadShare.restartsMax).map { ReadShare.nanoseconds(restarts: $0) }
         #expect(shares.compactMap { $0.map { $0 / 1_000_000 } } == [200, 400, 800, 1600])
@@ -68,7 +68,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "callers of slow queries do not delay a quick one",
+        "Callers of slow queries do not delay a quick one",
         .slow,
         arguments: AuditedServer.backends
     )

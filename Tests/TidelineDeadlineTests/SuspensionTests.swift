@@ -69,7 +69,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a push whose transport does not react ends and releases its locks, and a resumed client sends the change"
+        "A push whose transport does not react ends and releases its locks, and a resumed client sends the change"
     )
     func aDeafTransport() async throws {
         try await withTemporaryFile { path in
@@ -99,7 +99,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a pull whose transport does not react ends, keeps the pages that it stored, and continues later"
+        "A pull whose transport does not react ends, keeps the pages that it stored, and continues later"
     )
     func aDeafTransportInAPull() async throws {
         try await withTemporaryFile { path in
@@ -130,7 +130,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a token call that does not react does not prevent the suspension of the client")
+    @Test("A token call that does not react does not prevent the suspension of the client")
     func aDeafToken() async throws {
         struct Deaf: Authentication {
             let reached: @Sendable () -> Void
@@ -153,7 +153,7 @@ import TidelineTestSupport
         #expect(error?.code == .suspended)
     }
 
-    @Test("local reads and changes work while the client is suspended, and hold no lock")
+    @Test("Local reads and changes work while the client is suspended, and hold no lock")
     func localWork() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -174,7 +174,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a client that is initialized while it is suspended holds no lock, and resumes")
+    @Test("A client that is initialized while it is suspended holds no lock, and resumes")
     func initializedMeanwhile() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -197,7 +197,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a long change is rolled back, throws an error, and can be repeated")
+    @Test("A long change is rolled back, throws an error, and can be repeated")
     func aLongChange() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
@@ -226,7 +226,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("automatic sync pauses while the client is suspended, and resumes")
+    @Test("Automatic sync pauses while the client is suspended, and resumes")
     func automaticSync() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -252,7 +252,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an observer survives a suspension")
+    @Test("An observer survives a suspension")
     func anObserver() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))

@@ -25,7 +25,7 @@ import TidelineTestKit
         var all: String { text.withLock { $0 } }
     }
 
-    @Test("at the limit the connection that has been idle the longest is closed")
+    @Test("At the limit the connection that has been idle the longest is closed")
     func idleConnectionsMakeRoom() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 8
@@ -55,7 +55,7 @@ import TidelineTestKit
         #expect(warnings.count == 1 && warnings[0].contains("127.0.0.1"), "\(lines.all)")
     }
 
-    @Test("connections that send nothing do not lock out other callers")
+    @Test("Connections that send nothing do not lock out other callers")
     func silentConnectionsLockOutNoCaller() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 16
@@ -69,7 +69,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("the health check is served while every connection has a request under way")
+    @Test("The health check is served while every connection has a request under way")
     func theHealthCheckIsServedWhileAllConnectionsAreBusy() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 2
@@ -99,7 +99,7 @@ import TidelineTestKit
         )
     }
 
-    @Test("an address has at most limits.callerConnections connections")
+    @Test("An address has at most limits.callerConnections connections")
     func anAddressHasItsShare() async throws {
         var limits = HTTPLimits()
         limits.callerConnectionsMax = 3
@@ -126,7 +126,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "the address with the most body bytes loses a request, behind a proxy too",
+        "The address with the most body bytes loses a request, behind a proxy too",
         arguments: [false, true]
     )
     func bodiesHaveShares(isProxied: Bool) async throws {

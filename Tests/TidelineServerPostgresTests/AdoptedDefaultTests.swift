@@ -61,7 +61,7 @@ struct AdoptedDefaultTests {
         #expect(row["declared"] as? Int == 2 && row["plain"] is NSNull)
     }
 
-    @Test("an insert, alone and in a batch, and a PUT get the database's defaults")
+    @Test("An insert, alone and in a batch, and a PUT get the database's defaults")
     func inserts() async throws {
         let url = try adopted()
         // A server that starts later knows them, too.
@@ -88,7 +88,7 @@ struct AdoptedDefaultTests {
     }
 
     @Test(
-        "sent values take precedence, even null, and a JSON Patch resets to the default"
+        "Sent values take precedence, even null, and a JSON Patch resets to the default"
     )
     func values() async throws {
         let door = try await Door([Self.task], onPostgres: true, database: try adopted())
@@ -107,7 +107,7 @@ struct AdoptedDefaultTests {
         await door.store.stop()
     }
 
-    @Test("a default that fails rejects only its own write")
+    @Test("A default that fails rejects only its own write")
     func faults() async throws {
         let url = try adopted()
         let psql = try PostgresConnection(PostgresAddress(url))

@@ -13,7 +13,7 @@ import TidelineTestKit
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct GrowthOrderTests {
     /// Adding columns uses a separate transaction, after the writes that wait with it.
-    @Test("a write with the former columns is executed before another write adds columns")
+    @Test("A write with the former columns is executed before another write adds columns")
     func aWriteQueuedWithOneThatAddsColumns() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)

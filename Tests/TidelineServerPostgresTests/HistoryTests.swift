@@ -20,14 +20,14 @@ struct HistoryTests {
         return epoch
     }
 
-    @Test("a restart of servers keeps the epoch")
+    @Test("A restart of servers keeps the epoch")
     func restart() async throws {
         let url = try PostgresCluster.shared().database()
         let epoch = try await Self.epoch(url)
         for _ in 0..<2 { #expect(try await Self.epoch(url) == epoch) }
     }
 
-    @Test("a failover while no server runs is detected, twice")
+    @Test("A failover while no server runs is detected, twice")
     func failoverWhileNoServerRuns() async throws {
         let cluster = try PostgresCluster(
             keepsCommits: true,
@@ -46,7 +46,7 @@ struct HistoryTests {
         #expect(Set(epochs).count == 3)
     }
 
-    @Test("a restored dump is detected")
+    @Test("A restored dump is detected")
     func restoredDump() async throws {
         let url = try PostgresCluster.shared().database()
         let epoch = try await Self.epoch(url)
@@ -61,7 +61,7 @@ struct HistoryTests {
         #expect(try await Self.epoch(url) != epoch)
     }
 
-    @Test("an earlier state within the same timeline is detected by running servers")
+    @Test("An earlier state within the same timeline is detected by running servers")
     func sameTimeline() async throws {
         let url = try PostgresCluster.shared().database()
         let writes = try await PostgresWrites(url)
@@ -74,7 +74,7 @@ struct HistoryTests {
         await writes.store.stop()
     }
 
-    @Test("the new epoch is reported before the first write on a new connection returns")
+    @Test("The new epoch is reported before the first write on a new connection returns")
     func epochBeforeWrites() async throws {
         let url = try PostgresCluster.shared().database()
         // Only the writer finds out, not the check of the clocks.

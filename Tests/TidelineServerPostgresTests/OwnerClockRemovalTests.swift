@@ -120,7 +120,7 @@ struct OwnerClockRemovalTests {
 
     // MARK: - The migration
 
-    @Test("each table gets one clock, after the clocks of its owners, and keeps its rows")
+    @Test("Each table gets one clock, after the clocks of its owners, and keeps its rows")
     func oneClock() async throws {
         let url = try Self.database()
         let (rows, epoch) = (try Self.rows(url), try Self.value("epoch", url))
@@ -151,7 +151,7 @@ struct OwnerClockRemovalTests {
         await store.stop()
     }
 
-    @Test("later writes of a server and of an external writer have later timestamps")
+    @Test("Later writes of a server and of an external writer have later timestamps")
     func laterWrites() async throws {
         let url = try Self.database()
         let store = try await Self.store(url)
@@ -193,7 +193,7 @@ struct OwnerClockRemovalTests {
         await store.stop()
     }
 
-    @Test("delta links of owner clocks are treated like those of another epoch")
+    @Test("Delta links of owner clocks are treated like those of another epoch")
     func oldLinks() async throws {
         let door = try await Door(
             Self.tables,
@@ -211,7 +211,7 @@ struct OwnerClockRemovalTests {
         await door.store.stop()
     }
 
-    @Test("the second start changes nothing")
+    @Test("The second start changes nothing")
     func secondStart() async throws {
         let url = try Self.database()
         try await Self.store(url).stop()
@@ -221,7 +221,7 @@ struct OwnerClockRemovalTests {
     }
 
     @Test(
-        "a row written without triggers gets a timestamp, and a dropped table blocks nothing"
+        "A row written without triggers gets a timestamp, and a dropped table blocks nothing"
     )
     func externalChanges() async throws {
         let url = try Self.database()
@@ -245,7 +245,7 @@ struct OwnerClockRemovalTests {
     // MARK: - No migration
 
     @Test(
-        "a rejected start, an interrupted migration, and a dry run leave the database unchanged"
+        "A rejected start, an interrupted migration, and a dry run leave the database unchanged"
     )
     func theDatabaseIsUnchanged() async throws {
         let url = try Self.database()
@@ -284,7 +284,7 @@ struct OwnerClockRemovalTests {
         #expect(try Self.value("format", url) == "5")
     }
 
-    @Test("commands that read the tables ask for the migration")
+    @Test("Commands that read the tables ask for the migration")
     func commands() throws {
         let url = try Self.database()
         let errors = [

@@ -53,7 +53,7 @@ struct TodoItem: SyncRecord {
 // README ends
 
 @Suite @MainActor struct ReadmeTests {
-    @Test("the app of the README sends the changes that were made on the device")
+    @Test("The app of the README sends the changes that were made on the device")
     func theAppOfTheReadmeRuns() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(

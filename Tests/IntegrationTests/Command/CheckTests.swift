@@ -6,7 +6,7 @@ import Tideline
 
 extension ProcessTests {
     struct CheckTests {
-        @Test("each mistake is printed, and the exit code is 0 or 2")
+        @Test("Each mistake is printed, and the exit code is 0 or 2")
         func mistakesArePrinted() async throws {
             try await withWorkspace { workspace in
                 let right = try workspace.file(
@@ -41,7 +41,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "a relative database path is resolved from the configuration file, and printed"
+            "A relative database path is resolved from the configuration file, and printed"
         )
         func databaseBesideTheFile() async throws {
             try await withWorkspace { workspace in
@@ -71,7 +71,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "no command prints a password",
+            "No command prints a password",
             arguments: [
                 ["serve", "postgres://u:hunter2@h/d"], ["postgres://u:hunter2@h/d"],
                 ["serve", "--databse=postgres://u:hunter2@h/d"],

@@ -114,7 +114,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "differences between an app and the server are reported, from its models and from its store"
+            "Differences between an app and the server are reported, from its models and from its store"
         )
         func differencesAreReported() async throws {
             try await withWorkspace { workspace in
@@ -201,7 +201,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("a file that the server cannot watch is named, with the reason")
+        @Test("A file that the server cannot watch is named, with the reason")
         func aWatchThatIsOff() async throws {
             try await withWorkspace { workspace in
                 let memory = try await ServerProcess.start(
@@ -218,7 +218,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "a role that may not read the timeline is named, with PostgreSQL's reason",
+            "A role that may not read the timeline is named, with PostgreSQL's reason",
             .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
         )
         func aTimelineThatCannotBeRead() async throws {
@@ -312,7 +312,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("what stays on the device is not missing on the server")
+        @Test("What stays on the device is not missing on the server")
         func localNames() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

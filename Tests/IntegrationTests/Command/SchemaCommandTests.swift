@@ -57,7 +57,7 @@ extension ProcessTests {
             return String(decoding: data, as: UTF8.self)
         }
 
-        @Test("the printed models compile, and are the same from every source")
+        @Test("The printed models compile, and are the same from every source")
         func models() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", Self.configuration)
@@ -105,7 +105,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("models compile whose columns have the names of models, types and members of Swift")
+        @Test("Models compile whose columns have the names of models, types and members of Swift")
         func names() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", Self.unusualNames)
@@ -131,7 +131,7 @@ extension ProcessTests {
                "references": {"customerID": {"table": "Customer"}}}}}
             """#
 
-        @Test("the document of printed models prints the same models, byte for byte")
+        @Test("The document of printed models prints the same models, byte for byte")
         func roundTrip() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", RoundTrip.configuration)
@@ -174,7 +174,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("references are printed if their table is, and CI finds what differs")
+        @Test("References are printed if their table is, and CI finds what differs")
         func references() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", RoundTrip.configuration)
@@ -217,7 +217,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("rules are printed as the models declare them")
+        @Test("Rules are printed as the models declare them")
         func rules() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", Self.configuration)
@@ -244,7 +244,7 @@ extension ProcessTests {
             var note: String?
         }
 
-        @Test("the models of an app become a configuration, and CI finds what differs")
+        @Test("The models of an app become a configuration, and CI finds what differs")
         func check() async throws {
             try await withWorkspace { workspace in
                 let json = try SchemaDocument(of: [Job.self]).json
@@ -293,7 +293,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "wrong arguments are named",
+            "Wrong arguments are named",
             arguments: [
                 (["models", "--config", "x"], "--swift is missing"),
                 (["models", "--swift"], "One of --server"),

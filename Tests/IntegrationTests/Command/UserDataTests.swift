@@ -108,7 +108,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "data to forget is exported and counted first, and then removed",
+            "Data to forget is exported and counted first, and then removed",
             arguments: kinds
         )
         func forget(kind: String) async throws {
@@ -148,7 +148,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("everything of a renamed user belongs to the new one", arguments: kinds)
+        @Test("Everything of a renamed user belongs to the new one", arguments: kinds)
         func rename(kind: String) async throws {
             try await withScene(kind) { scene in
                 let rename = ["owners", "--rename", "anna", "anna@example.org"]

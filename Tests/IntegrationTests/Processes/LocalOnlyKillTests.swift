@@ -23,7 +23,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "a private column and a private record that change together survive kills together",
+            "A private column and a private record that change together survive kills together",
             arguments: RandomSeeds.all
         )
         func transactions(seed: UInt64) async throws {
@@ -53,7 +53,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("pulls that are killed keep the values", arguments: RandomSeeds.all)
+        @Test("Pulls that are killed keep the values", arguments: RandomSeeds.all)
         func pulls(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in

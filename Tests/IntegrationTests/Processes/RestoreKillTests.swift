@@ -12,7 +12,7 @@ extension ProcessTests {
         private static let rounds = 3
 
         @Test(
-            "a device that is killed while it pushes to a restored server loses no row",
+            "A device that is killed while it pushes to a restored server loses no row",
             arguments: RandomSeeds.all
         )
         func pushSurvivesKills(seed: UInt64) async throws {

@@ -86,7 +86,7 @@ extension ProcessTests {
             try manager.copyItem(atPath: file, toPath: path)
         }
 
-        @Test("a device keeps the rows that a restore lost, and sends them again")
+        @Test("A device keeps the rows that a restore lost, and sends them again")
         func devicesKeepWhatTheRestoreLost() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

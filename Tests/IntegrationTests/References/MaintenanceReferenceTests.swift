@@ -114,7 +114,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("the rows of a user are forgotten with the rows that refer to them", arguments: kinds)
+        @Test("The rows of a user are forgotten with the rows that refer to them", arguments: kinds)
         func forget(kind: String) async throws {
             try await withScene(kind) { scene, database in
                 let options = ["--config", scene.configuration, "--database", database]
@@ -139,7 +139,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "a cascade that a copied database has not finished continues in the copy",
+            "A cascade that a copied database has not finished continues in the copy",
             .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"),
             arguments: ["sqlite", "postgres"]
         )
@@ -173,7 +173,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("purged tombstones leave no row that refers to them", arguments: kinds)
+        @Test("Purged tombstones leave no row that refers to them", arguments: kinds)
         func purge(kind: String) async throws {
             try await withScene(kind) { scene, database in
                 var server = try await scene.server(database)

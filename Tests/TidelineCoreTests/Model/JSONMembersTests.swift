@@ -11,7 +11,7 @@ import TidelineCore
     }
 
     @Test(
-        "an edit changes only its members",
+        "An edit changes only its members",
         arguments: [
             Case(base: "{}", edited: "{}", current: #"{"a":1}"#, result: #"{"a":1}"#),
             Case(
@@ -100,7 +100,7 @@ import TidelineCore
     }
 
     @Test(
-        "the members of both sides are merged; nil is a conflict",
+        "The members of both sides are merged; nil is a conflict",
         arguments: [
             (#"{"a":1,"b":1}"#, #"{"a":2,"b":1}"#, #"{"a":1,"b":2}"#, #"{"a":2,"b":2}"#),
             (#"{"a":1}"#, #"{"a":2}"#, #"{"a":3}"#, nil),

@@ -20,7 +20,7 @@ import TidelineCore
     private static let instant = Date(timeIntervalSince1970: 1)
 
     @Test(
-        "values of each type are compared",
+        "Values of each type are compared",
         arguments: [
             (ColumnType.integer, Value.integer(2), Value.integer(10)),
             (.number, .number(-1), .number(0.5)), (.decimal, .decimal(9), .decimal(10)),
@@ -56,7 +56,7 @@ import TidelineCore
         }
     }
 
-    @Test("instants of one millisecond are equal")
+    @Test("Instants of one millisecond are equal")
     func milliseconds() {
         var row = Row()
         row["a"] = .date(Date(timeIntervalSince1970: -0.0004))
@@ -66,7 +66,7 @@ import TidelineCore
         #expect(Self.rules(.less, .dateTime).check(row) == nil)
     }
 
-    @Test("the first broken rule is reported with the words of the server")
+    @Test("The first broken rule is reported with the words of the server")
     func columns() {
         let schema = TableSchema(
             name: "T",

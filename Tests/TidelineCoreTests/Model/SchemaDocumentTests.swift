@@ -50,7 +50,7 @@ import TidelineCore
         owner: "userID"
     )
 
-    @Test("what is written is read again, with and without line breaks")
+    @Test("What is written is read again, with and without line breaks")
     func roundTrip() throws {
         let document = SchemaDocument(
             [Self.job, Self.table([], named: "A")],
@@ -64,7 +64,7 @@ import TidelineCore
         #expect(document.json.contains("\n        \"day\": {\"type\":\"date\""))
     }
 
-    @Test("the fingerprint depends on the contract, and not on order or machine")
+    @Test("The fingerprint depends on the contract, and not on order or machine")
     func fingerprints() {
         let document = SchemaDocument([
             Self.table([ColumnDefinition("b", .string), ColumnDefinition("a", .integer)])
@@ -99,7 +99,7 @@ import TidelineCore
     }
 
     @Test(
-        "a text that is not a document is rejected, and unknown members are ignored",
+        "A text that is not a document is rejected, and unknown members are ignored",
         arguments: [
             ("", false), ("{}", false), (#"{"format":2,"tables":{}}"#, false),
             (#"{"format":1,"tables":[]}"#, false), (#"{"format":1,"tables":{}} x"#, false),
@@ -122,7 +122,7 @@ import TidelineCore
             .map(\.description)
     }
 
-    @Test("an app that fits has no differences")
+    @Test("An app that fits has no differences")
     func fits() {
         let differences = differences(
             [
@@ -140,7 +140,7 @@ import TidelineCore
         #expect(differences == [])
     }
 
-    @Test("each difference is a sentence with table and column")
+    @Test("Each difference is a sentence with table and column")
     func differs() {
         let found = differences(
             [
@@ -169,7 +169,7 @@ import TidelineCore
     }
 
     @Test(
-        "rules and references may name a column by a former name, and tables in another letter case"
+        "Rules and references may name a column by a former name, and tables in another letter case"
     )
     func formerNames() {
         func job(_ column: String, _ parent: String, aliases: [String: String]) -> SchemaDocument {
@@ -196,7 +196,7 @@ import TidelineCore
         #expect(job("other", "customer", aliases: [:]).differences(from: server).count == 7)
     }
 
-    @Test("rules and references are compared if both documents state them")
+    @Test("Rules and references are compared if both documents state them")
     func rules() {
         var other = Self.job
         other.schema.columns[1].rules.max = 10

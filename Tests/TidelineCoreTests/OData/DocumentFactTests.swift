@@ -135,7 +135,7 @@ import TidelineTestKit
     ]
 
     @Test(
-        "a condition on a document has the same result in memory, in SQLite and as text",
+        "A condition on a document has the same result in memory, in SQLite and as text",
         arguments: facts
     )
     func holds(_ text: String, _ ids: String) throws {
@@ -181,7 +181,7 @@ import TidelineTestKit
     #endif
 
     @Test(
-        "a path or a condition on elements that cannot be read is rejected with its position",
+        "A path or a condition on elements that cannot be read is rejected with its position",
         arguments: [
             ("doc/", "a name is expected", 4), ("doc/city/ eq 1", "operator or the end", 13),
             ("doc/1 eq 1", "a name is expected", 4), ("doc/all eq", "operand", 10),
@@ -207,7 +207,7 @@ import TidelineTestKit
         #expect(error?.position == position)
     }
 
-    @Test("an order by a member needs its type")
+    @Test("An order by a member needs its type")
     func orders() throws {
         let checker = FilterChecker(schema: Self.schema)
         let untyped = try ODataParser.orderBy("doc/city", dialect: .v4)
@@ -240,7 +240,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a name that no query can have is not sent")
+    @Test("A name that no query can have is not sent")
     func names() throws {
         for name in ["", "a b", "1", "a.b", "$count", "a'b", "a/b", "a:b", "\u{301}"] {
             let member = QueryExpression.member(name, of: QueryExpression(.field("doc")))
@@ -258,7 +258,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a variable has a name that no column has")
+    @Test("A variable has a name that no column has")
     func variables() throws {
         let x = QueryExpression(.field("x"))
         let isX = QueryExpression(.compare(.eq, QueryExpression(.element(0)), x))
@@ -268,7 +268,7 @@ import TidelineTestKit
         #expect(try ODataParser.filter(text, dialect: .v4) == filter)
     }
 
-    @Test("an evaluation of many elements ends when its time is over")
+    @Test("An evaluation of many elements ends when its time is over")
     func ends() throws {
         let list = "[" + Array(repeating: "1", count: 100_000).joined(separator: ",") + "]"
         let parsed = try ODataParser.filter("tags/any(t:t in (2,3,4))", dialect: .v4)

@@ -90,7 +90,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a function has the same result in memory, in SQLite and as text",
+        "A function has the same result in memory, in SQLite and as text",
         arguments: Function.allCases
     )
     func formsAgree(function: Function) throws {
@@ -117,7 +117,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a condition on null is false, and any other function of null is null",
+        "A condition on null is false, and any other function of null is null",
         arguments: Function.allCases
     )
     func nulls(function: Function) throws {
@@ -143,7 +143,7 @@ import TidelineTestKit
     }
     #endif
 
-    @Test("random filters call every function that a request can call")
+    @Test("Random filters call every function that a request can call")
     func generatorIsComplete() {
         var called: Set<Function> = []
         for (dialect, seed) in [(ODataDialect.v3, UInt64(1)), (.v4, 2)] {
@@ -206,7 +206,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("the dashboard completes each function and operator, and no other function")
+    @Test("The dashboard completes each function and operator, and no other function")
     func completionIsComplete() throws {
         let script = try ProjectFile.text("Sources/TidelineDashboard/Page/filter.js")
         func list(_ name: String) throws -> [String] {

@@ -50,7 +50,7 @@ import TidelineServerCore
         ("tags/any(t:t/any(u:u eq 'urgent'))", ["6"]),
     ]
 
-    @Test("a list has the rows whose documents match, for both generations", arguments: filters)
+    @Test("A list has the rows whose documents match, for both generations", arguments: filters)
     func lists(filter: String, ids: [String]) async throws {
         let door = try await Self.door()
         for classic in [true, false] {
@@ -65,7 +65,7 @@ import TidelineServerCore
         #expect(paged.row["count"] as? Int == ids.count, "\(paged.text)")
     }
 
-    @Test("an order by a member is paged by its values")
+    @Test("An order by a member is paged by its values")
     func orders() async throws {
         let door = try await Self.door()
         for (order, ids) in [
@@ -88,7 +88,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "a condition that a document cannot have is rejected",
+        "A condition that a document cannot have is rejected",
         arguments: [
             "title/city eq 'a'", "address/city", "tags/any(t)", "tags/any(t:title/any(u:u eq t))",
             "tags/some(t:t eq 1)", "address/", "address eq 'a'", "tags/any(t:t eq 1) eq",
@@ -103,7 +103,7 @@ import TidelineServerCore
         }
     }
 
-    @Test("a delta reports rows that begin or cease to match")
+    @Test("A delta reports rows that begin or cease to match")
     func deltas() async throws {
         let door = try await Self.door()
         let track: HTTPFields = ["Prefer": "odata.track-changes"]
@@ -131,7 +131,7 @@ import TidelineServerCore
         #expect(digest.row["count"] as? Int == 2, "\(digest.text)")
     }
 
-    @Test("a row filter may read documents")
+    @Test("A row filter may read documents")
     func visibility() async throws {
         var hooks = TableHooks()
         let isLimited = Atomic(false)

@@ -15,7 +15,7 @@ import TidelineServerCore
         return catalog.fingerprint
     }
 
-    @Test("the same tables have the same fingerprint, however they were created")
+    @Test("The same tables have the same fingerprint, however they were created")
     func sameTables() {
         let (a, b) = (Self.definition("a", ["x"]), Self.definition("b", ["x", "y"]))
         let narrow = Self.definition("b", ["y"])
@@ -24,7 +24,7 @@ import TidelineServerCore
         #expect(Self.fingerprint([a, b, narrow]) == Self.fingerprint([a, b]))
     }
 
-    @Test("different tables, columns or permissions have a different fingerprint")
+    @Test("Different tables, columns or permissions have a different fingerprint")
     func otherTables() {
         let (a, b) = (Self.definition("a", ["x"]), Self.definition("b", ["x"]))
         var closed = a
@@ -36,7 +36,7 @@ import TidelineServerCore
 
     /// All requests wait for the catalog while it computes its fingerprint.
     @Test(
-        "adding a table costs the same with one other table as with thousands",
+        "Adding a table costs the same with one other table as with thousands",
         .timeLimit(.minutes(1))
     )
     func manyTables() {

@@ -7,7 +7,7 @@ import TidelineServerCore
     private static let second: Int64 = 1_000_000
 
     @Test(
-        "the first rejection is logged at once; a minute later one line names the most frequent"
+        "The first rejection is logged at once; a minute later one line names the most frequent"
     )
     func aLineAMinute() {
         let notes = RejectionLog()
@@ -24,14 +24,14 @@ import TidelineServerCore
         #expect(notes.note(.tokens, "address c", now: 61 * Self.second) == nil)
     }
 
-    @Test("a wall clock that steps back delays no line")
+    @Test("A wall clock that steps back delays no line")
     func aClockThatStepsBack() {
         let notes = RejectionLog()
         _ = notes.note(.limits, "a", now: 100 * Self.second)
         #expect(notes.note(.limits, "a", now: 50 * Self.second) != nil)
     }
 
-    @Test("the process reports its memory, processor time, descriptors and disk")
+    @Test("The process reports its memory, processor time, descriptors and disk")
     func processUse() {
         let use = ProcessUse.now(disk: "/")
         #expect((use.memoryBytes ?? 0) > 1 << 20 && (use.processorSeconds ?? 0) > 0)

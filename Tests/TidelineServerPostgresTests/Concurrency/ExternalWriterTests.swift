@@ -257,7 +257,7 @@ struct ExternalWriterTests {
     }
 
     /// If they differed, an upgrade would lock every table to create its triggers again.
-    @Test("the triggers of a table are those that earlier versions created")
+    @Test("The triggers of a table are those that earlier versions created")
     func sameTriggers() async throws {
         for (table, hash) in [
             (Door.todo, "a4ed986c89f3c865949a52fef18eab8"),

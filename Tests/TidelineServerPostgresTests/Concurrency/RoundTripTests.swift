@@ -187,7 +187,7 @@ struct RoundTripTests {
         await tapped.stop()
     }
 
-    @Test("the number of children does not count, while a cascade above them is pending or not")
+    @Test("The number of children does not count, while a cascade above them is pending or not")
     func manyChildrenDuringACascade() async throws {
         let url = try PostgresCluster.shared().database()
         let tap = try WireTap(to: url)

@@ -54,7 +54,7 @@ struct AdoptedReferenceTests {
         return (try await Door(tables, onPostgres: true, database: url), url)
     }
 
-    @Test("a foreign key is a reference with its rule")
+    @Test("A foreign key is a reference with its rule")
     func rules() async throws {
         let (door, url) = try await door(Self.tables())
         let orphan = #"{"id":"x","customer_id":"nobody"}"#
@@ -73,7 +73,7 @@ struct AdoptedReferenceTests {
         await door.store.stop()
     }
 
-    @Test("a declared reference takes precedence")
+    @Test("A declared reference takes precedence")
     func declared() async throws {
         let tables = Self.tables { tables in
             tables[1].references = [
@@ -87,7 +87,7 @@ struct AdoptedReferenceTests {
     }
 
     /// A server that does not check a reference leaves it to PostgreSQL.
-    @Test("what only PostgreSQL rejects has the same codes")
+    @Test("What only PostgreSQL rejects has the same codes")
     func violations() async throws {
         let tables = Self.tables { tables in
             tables[0].softDelete = false

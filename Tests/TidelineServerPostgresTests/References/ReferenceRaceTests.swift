@@ -29,7 +29,7 @@ struct ReferenceRaceTests {
         """
 
     @Test(
-        "no server leaves an orphan",
+        "No server leaves an orphan",
         arguments: TestScope.first(3, of: Array(1...12)),
         [1000, 2]
     )
@@ -131,7 +131,7 @@ struct ReferenceRaceTests {
     }
 
     @Test(
-        "no accepted insert is undone by a large delete on another server, unless that came later",
+        "No accepted insert is undone by a large delete on another server, unless that came later",
         arguments: TestScope.first(2, of: Array(1...8))
     )
     func acceptedRowsStay(_ seed: UInt64) async throws {
@@ -192,7 +192,7 @@ struct ReferenceRaceTests {
         for door in doors { await door.store.stop() }
     }
 
-    @Test("an insert waits for a large delete on another server that has checked the restrictions")
+    @Test("An insert waits for a large delete on another server that has checked the restrictions")
     func insertDuringALargeDelete() async throws {
         let url = try PostgresCluster.shared().database()
         let psql = try PostgresConnection(PostgresAddress(url))

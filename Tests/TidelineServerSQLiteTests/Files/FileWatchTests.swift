@@ -60,7 +60,7 @@ import TidelineServerSQLite
         },
     ]
 
-    @Test("a copy from before a checkpoint is detected under the write-ahead log")
+    @Test("A copy from before a checkpoint is detected under the write-ahead log")
     func olderCopy() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -91,7 +91,7 @@ import TidelineServerSQLite
 
     /// Such a checkpoint copies the first page, with the number of pages, but not a page that was appended and then
     /// changed again.
-    @Test("a checkpoint that a reader holds back does not look like another file")
+    @Test("A checkpoint that a reader holds back does not look like another file")
     func partialCheckpoint() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -112,7 +112,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("no write is acknowledged after the files were changed", arguments: slips)
+    @Test("No write is acknowledged after the files were changed", arguments: slips)
     func slip(_ slip: Slip) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -139,7 +139,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("a database that was moved is served again with all rows when it is moved back")
+    @Test("A database that was moved is served again with all rows when it is moved back")
     func movedBack() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -156,7 +156,7 @@ import TidelineServerSQLite
     }
 
     #if os(Linux)
-    @Test("no second server starts when the lock file is removed")
+    @Test("No second server starts when the lock file is removed")
     func lockFileRemoved() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -170,7 +170,7 @@ import TidelineServerSQLite
     }
     #endif
 
-    @Test("a damaged file is not served", arguments: [4096, 8192, 12288])
+    @Test("A damaged file is not served", arguments: [4096, 8192, 12288])
     func damagedAtStart(_ offset: Int) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -201,7 +201,7 @@ import TidelineServerSQLite
         return door
     }
 
-    @Test("only its owner may read a new database")
+    @Test("Only its owner may read a new database")
     func permissions() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -216,7 +216,7 @@ import TidelineServerSQLite
 
     // MARK: - History
 
-    @Test("a restart, even after a kill, keeps the epoch")
+    @Test("A restart, even after a kill, keeps the epoch")
     func restart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -239,7 +239,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("restoring an earlier copy starts a new epoch", arguments: [false, true])
+    @Test("Restoring an earlier copy starts a new epoch", arguments: [false, true])
     func putBack(asBackup: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"

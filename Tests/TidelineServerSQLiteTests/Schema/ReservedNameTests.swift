@@ -13,7 +13,7 @@ import TidelineServerSQLite
         "rowid", "ROWID", "_rowid_", "oid", "ctid", "Xmin", "xmax", "cmin", "cmax", "tableoid",
     ]
 
-    @Test("a configuration is rejected", arguments: names)
+    @Test("A configuration is rejected", arguments: names)
     func configuration(_ name: String) {
         let json = #"{"tables":{"TodoItem":{"columns":{"\#(name)":"integer"}}}}"#
         #expect(throws: ConfigurationError.self) {
@@ -22,7 +22,7 @@ import TidelineServerSQLite
     }
 
     @Test(
-        "a dynamic schema creates no such column",
+        "A dynamic schema creates no such column",
         arguments: names + ["null", "true", "NOT", "and", "eq", "in", "desc"]
     )
     func dynamic(_ name: String) async throws {
@@ -31,7 +31,7 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/tables/T", #"{"text":"x"}"#).status == 201)
     }
 
-    @Test("a purge removes no live row of a table with a column 'rowid'")
+    @Test("A purge removes no live row of a table with a column 'rowid'")
     func purge() async throws {
         let clock = TestClock()
         var table = TableDefinition(
@@ -54,7 +54,7 @@ import TidelineServerSQLite
         #expect(all.rows.count == 3)
     }
 
-    @Test("a migration converts each row of a table with a column 'rowid'")
+    @Test("A migration converts each row of a table with a column 'rowid'")
     func migration() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"

@@ -22,7 +22,7 @@ import TidelineServerCore
         (["Origin": "http://example.test:8080", "Sec-Fetch-Site": "same-site"], false),
     ]
 
-    @Test("a write is accepted or rejected by its origin", arguments: cases)
+    @Test("A write is accepted or rejected by its origin", arguments: cases)
     func write(_ headers: HTTPFields, _ isAllowed: Bool) async throws {
         let origin = try #require(OriginPattern("https://app.example"))
         let door = try await Door(crossOrigin: CrossOrigin([origin]))
@@ -43,7 +43,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "a wildcard stands for subdomains of a host",
+        "A wildcard stands for subdomains of a host",
         arguments: [
             ("https://a.app.example", true), ("https://a.b.app.example", true),
             ("https://app.example", false), ("https://evil.example/.app.example", false),
@@ -58,7 +58,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "a user name must not contain Unicode control characters",
+        "A user name must not contain Unicode control characters",
         arguments: [
             ("anna", true), ("Zo\u{EB}", true), ("\u{6A9}\u{200C}\u{645}", true), ("a\u{0}", false),
             ("a\u{85}b", false), ("a\u{9B}b", false), ("a\u{202E}b", false), ("a\u{2066}b", false),
@@ -70,7 +70,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "a request that came through a proxy is not from this machine",
+        "A request that came through a proxy is not from this machine",
         arguments: ["Forwarded", "Via", "X-Real-IP", "X-Forwarded-For", "x-forwarded-proto"]
     )
     func proxied(_ header: String) async throws {

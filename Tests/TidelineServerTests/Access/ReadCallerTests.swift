@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ReadCallerTests {
-    @Test("the connections of one address are one caller, and so is an IPv6 network")
+    @Test("The connections of one address are one caller, and so is an IPv6 network")
     func addresses() async throws {
         let stores = Stores()
         let door = try await Door(relay: { stores.relay($0) })

@@ -72,7 +72,7 @@ import TidelineTokens
         try await authenticator.currentToken(of: fields(key), now: now)?.user.id
     }
 
-    @Test("an unknown kid makes the server fetch the keys, at most once a minute")
+    @Test("An unknown kid makes the server fetch the keys, at most once a minute")
     func rotation() async throws {
         let issuer = Issuer()
         issuer.put(Self.address, Self.set("a"))
@@ -91,7 +91,7 @@ import TidelineTokens
         await #expect(throws: ServerError.self) { try await Self.user("a", authenticator) }
     }
 
-    @Test("the old keys stay valid while the new ones cannot be fetched")
+    @Test("The old keys stay valid while the new ones cannot be fetched")
     func anUnavailableIssuer() async throws {
         let issuer = Issuer()
         issuer.put(Self.address, Self.set("a"))
@@ -106,7 +106,7 @@ import TidelineTokens
         #expect(issuer.asked.count == 4)
     }
 
-    @Test("before any keys are fetched a token is answered with 503, and the keys are fetched soon")
+    @Test("Before any keys are fetched a token is answered with 503, and the keys are fetched soon")
     func noKeysYet() async throws {
         let issuer = Issuer()
         let authenticator = try issuer.keys(.init(jwksURL: Self.address)).makeAuthenticator()
@@ -120,7 +120,7 @@ import TidelineTokens
         #expect(try await Self.user("a", authenticator) == "anna")
     }
 
-    @Test("the issuer's configuration leads to its keys")
+    @Test("The issuer's configuration leads to its keys")
     func discovery() async throws {
         let issuer = Issuer()
         let found = "https://id.example/t/.well-known/openid-configuration"
@@ -144,7 +144,7 @@ import TidelineTokens
         }
     }
 
-    @Test("a key file is read again if a kid is unknown")
+    @Test("A key file is read again if a kid is unknown")
     func aFileThatChanges() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/keys.json"
@@ -160,7 +160,7 @@ import TidelineTokens
 
     // MARK: - Fetching over a socket
 
-    @Test("a document is fetched within limits, and redirects to other servers are not followed")
+    @Test("A document is fetched within limits, and redirects to other servers are not followed")
     func bounds() async throws {
         let (small, large) = (Array("{}".utf8), [UInt8](repeating: 0x20, count: 5000))
         func redirect(_ name: String, to location: String) -> Endpoint {

@@ -151,7 +151,7 @@ import TidelineTestKit
         )
     }
 
-    @Test("each request is answered as if it were done, and the database stays as it is")
+    @Test("Each request is answered as if it were done, and the database stays as it is")
     func nothingChanges() async throws {
         let traffic = ServerTraffic()
         try await onDatabases(traffic: traffic) { place in
@@ -185,7 +185,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "several batches leave nothing in the database, and each meets the rows as they are"
+        "Several batches leave nothing in the database, and each meets the rows as they are"
     )
     func severalBatches() async throws {
         try await onDatabases(FieldService.tables()) { place in
@@ -232,7 +232,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("the delete of a row with more children than a transaction may change leaves nothing")
+    @Test("The delete of a row with more children than a transaction may change leaves nothing")
     func largeCascade() async throws {
         var limits = ServerLimits()
         limits.cascadeRows = 2
@@ -258,7 +258,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a batch can say so in its body, which older servers reject as a whole")
+    @Test("A batch can say so in its body, which older servers reject as a whole")
     func inTheBody() async throws {
         try await onDatabases { place in
             await fill(place.door)
@@ -280,7 +280,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a known key is answered from the ledger")
+    @Test("A known key is answered from the ledger")
     func repeated() async throws {
         try await onDatabases { place in
             let key = [
@@ -301,7 +301,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("no hook of the table runs")
+    @Test("No hook of the table runs")
     func hooks() async throws {
         let called = Flag()
         var hooks = TableHooks()
@@ -316,7 +316,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("reads and endpoints make a dry run malformed")
+    @Test("Reads and endpoints make a dry run malformed")
     func onlyWrites() async throws {
         let door = try await Door([Self.table])
         for url in ["tables/Visit", "tables/Visit/a", "api/x"] {
@@ -333,7 +333,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
-    @Test("the preference on a single write rejects it, so that it is not done")
+    @Test("The preference on a single write rejects it, so that it is not done")
     func alone() async throws {
         let door = try await Door([Self.table])
         let headers: HTTPFields = ["Prefer": "tideline.dry-run"]
@@ -344,7 +344,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
-    @Test("with a dynamic schema no table and no column is made")
+    @Test("With a dynamic schema no table and no column is made")
     func growth() async throws {
         try await onDatabases([Door.todo], dynamic: true) { place in
             let before = try place.dump()

@@ -93,7 +93,7 @@ import TidelineTestKit
             .prefix { !$0.hasPrefix("## ") }.filter { $0.hasPrefix("| `") }
     }
 
-    @Test("every key of a table and of a column is documented")
+    @Test("Every key of a table and of a column is documented")
     func keysOfTablesAreDocumented() throws {
         let rows = try Self.rows(below: "Tables")
         let keys =
@@ -114,7 +114,7 @@ import TidelineTestKit
         for rule in DeleteRule.allCases { #expect(rules.contains("`\(rule.rawValue)`")) }
     }
 
-    @Test("every limit of the server has a key")
+    @Test("Every limit of the server has a key")
     func everyLimitHasAKey() {
         let keys = Set(ServerConfiguration().settingsInForce.map(\.key))
         for limits in [ServerLimits() as Any, HTTPLimits()] {

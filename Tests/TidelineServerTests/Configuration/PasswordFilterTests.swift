@@ -30,7 +30,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "a mistake in a configuration file shows no password",
+        "A mistake in a configuration file shows no password",
         arguments: [
             #"{"database": "postgres://u:hunter2@h/d" "x"}"#,
             #"{"database": "postgres://u:\qhunter2@h/d"}"#,

@@ -145,7 +145,7 @@ import TidelineTestKit
         ("endswith(cast(due,Edm.String),'.123Z')", ["a", "b"]),
     ]
 
-    @Test("a filter compares truncated milliseconds", arguments: stores, [false, true])
+    @Test("A filter compares truncated milliseconds", arguments: stores, [false, true])
     func filters(onPostgres: Bool, isIndexed: Bool) async throws {
         try await withDoor(onPostgres, indexes: isIndexed ? [["due"]] : []) { door in
             for (filter, ids) in Self.filters {
@@ -161,7 +161,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "rows of the same millisecond are ordered by id, on pages too",
+        "Rows of the same millisecond are ordered by id, on pages too",
         arguments: stores,
         [false, true]
     )
@@ -192,7 +192,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows with the same displayed creation time are ordered by id", arguments: stores)
+    @Test("Rows with the same displayed creation time are ordered by id", arguments: stores)
     func creation(onPostgres: Bool) async throws {
         let door = try await Door(onPostgres: onPostgres, clock: TestClock(step: 1))
         for id in ["c", "a", "b"] {
@@ -219,7 +219,7 @@ import TidelineTestKit
         #expect(await door.send("GET", deep).ids == ["c", "a", "b"])
     }
 
-    @Test("a link of a server that used microseconds loses no row", arguments: stores)
+    @Test("A link of a server that used microseconds loses no row", arguments: stores)
     func olderLinks(onPostgres: Bool) async throws {
         try await withDoor(onPostgres) { door in
             for order in ["due", "due desc"] {
@@ -238,7 +238,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a delta and a digest contain the rows of the filter", arguments: stores)
+    @Test("A delta and a digest contain the rows of the filter", arguments: stores)
     func deltas(onPostgres: Bool) async throws {
         try await withDoor(onPostgres) { door in
             let first = await door.send(
@@ -255,7 +255,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a row filter in code sees milliseconds in lists, rows and writes", arguments: stores)
+    @Test("A row filter in code sees milliseconds in lists, rows and writes", arguments: stores)
     func rowFilters(onPostgres: Bool) async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in
@@ -273,7 +273,7 @@ import TidelineTestKit
 
     /// Most tables have few rows with microseconds or none: their pages are read from the index.
     @Test(
-        "a page from an index is correct wherever the rows with microseconds are",
+        "A page from an index is correct wherever the rows with microseconds are",
         arguments: stores
     )
     func pagesByIndex(onPostgres: Bool) async throws {
@@ -327,7 +327,7 @@ import TidelineTestKit
     // MARK: - Random cases
 
     @Test(
-        "random filters and orders give the same rows as an evaluation of the JSON rows in memory",
+        "Random filters and orders give the same rows as an evaluation of the JSON rows in memory",
         arguments: stores,
         TestScope.first(1, of: UInt64(0)..<3)
     )

@@ -13,7 +13,7 @@ import TidelineTestKit
         #expect(text.contains("`\(code.rawValue)`"))
     }
 
-    @Test("a batch request with a condition is not processed", arguments: ["get", "post"])
+    @Test("A batch request with a condition is not processed", arguments: ["get", "post"])
     func conditions(method: String) async throws {
         let body = #"""
             {"requests":[{"id":"1","method":"\#(method)","url":"tables/TodoItem","if":"true",

@@ -32,7 +32,7 @@ import TidelineServerCore
         )
     )
 
-    @Test("the document has columns, rules and fingerprints")
+    @Test("The document has columns, rules and fingerprints")
     func document() async throws {
         let door = try await Door([Self.jobs, Door.todo])
         let answer = await door.send("GET", "/$schema")
@@ -55,7 +55,7 @@ import TidelineServerCore
         #expect(columns["start"]?["nullable"] as? Bool == true)
     }
 
-    @Test("both generations get it, other methods and versions are rejected")
+    @Test("Both generations get it, other methods and versions are rejected")
     func generations() async throws {
         let door = try await Door()
         let classic = await door.send("GET", "/$schema", classic: true)
@@ -70,7 +70,7 @@ import TidelineServerCore
         #expect(await door.send("OPTIONS", "/$schema").headers["Allow"] == "GET, HEAD")
     }
 
-    @Test("an unchanged document is not sent again")
+    @Test("An unchanged document is not sent again")
     func caching() async throws {
         let door = try await Door()
         let first = await door.send("GET", "/$schema")
@@ -84,7 +84,7 @@ import TidelineServerCore
         #expect(other.status == 200)
     }
 
-    @Test("a caller learns nothing about tables that it may not read")
+    @Test("A caller learns nothing about tables that it may not read")
     func permissions() async throws {
         var hidden = Self.jobs
         hidden.permissions = TablePermissions(read: .disabled)
@@ -105,7 +105,7 @@ import TidelineServerCore
         #expect(await signedIn.send("GET", "/$schema").status == 401)
     }
 
-    @Test("a reference to a table that the caller may not read is left out")
+    @Test("A reference to a table that the caller may not read is left out")
     func references() async throws {
         func table(
             _ name: String,
@@ -154,7 +154,7 @@ import TidelineServerCore
         #expect(tags.count == 2)
     }
 
-    @Test("the document changes when a write adds a column")
+    @Test("The document changes when a write adds a column")
     func growth() async throws {
         let door = try await Door([], dynamic: true)
         #expect(await door.send("POST", "/tables/Note", #"{"id":"a","text":"x"}"#).status == 201)

@@ -110,7 +110,7 @@ import TidelineServerCore
         #expect(type.contains("IEEE754Compatible=true"), "\(type)")
     }
 
-    @Test("each route returns numbers as strings")
+    @Test("Each route returns numbers as strings")
     func answers() async throws {
         let door = try await Self.door()
         let targets = [
@@ -146,7 +146,7 @@ import TidelineServerCore
         Self.check(refused)
     }
 
-    @Test("each method accepts numbers as strings")
+    @Test("Each method accepts numbers as strings")
     func requests() async throws {
         let door = try await Self.door()
         let row = #"{"big":"\#(Self.big)","price":"1.10"}"#
@@ -167,7 +167,7 @@ import TidelineServerCore
         #expect(await door.send("PATCH", "/tables/Thing/a", row).status == 400)
     }
 
-    @Test("a batch requests it for all its requests, and each request for itself")
+    @Test("A batch requests it for all its requests, and each request for itself")
     func batches() async throws {
         let door = try await Self.door()
         let body = """

@@ -104,7 +104,7 @@ import TidelineTestKit
         #expect(notes.ids.sorted() == ["c1", "c2", "c3"])
     }
 
-    @Test("the steps reach all rows, and devices learn of each", arguments: FieldService.backends)
+    @Test("The steps reach all rows, and devices learn of each", arguments: FieldService.backends)
     func steps(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let door = try await place.door()
@@ -121,7 +121,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a cascade goes on after a crash between any two steps",
+        "A cascade goes on after a crash between any two steps",
         arguments: FieldService.backends,
         1...5
     )
@@ -166,7 +166,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows that are about to be deleted take no children", arguments: FieldService.backends)
+    @Test("Rows that are about to be deleted take no children", arguments: FieldService.backends)
     func newChildren(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let relayed = Mutex<RelayedStore?>(nil)
@@ -195,7 +195,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a row that is restored keeps what is left of its rows", arguments: FieldService.backends)
+    @Test("A row that is restored keeps what is left of its rows", arguments: FieldService.backends)
     func restored(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let relayed = Mutex<RelayedStore?>(nil)
@@ -216,7 +216,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a restriction deep in a large tree rejects the delete", arguments: FieldService.backends)
+    @Test("A restriction deep in a large tree rejects the delete", arguments: FieldService.backends)
     func restriction(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let door = try await place.door()
@@ -235,7 +235,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a delete with more rows than are checked for a restriction is rejected alone",
+        "A delete with more rows than are checked for a restriction is rejected alone",
         arguments: FieldService.backends
     )
     func restrictRows(_ onPostgres: Bool) async throws {
@@ -274,7 +274,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows of a table without tombstones are pending, too", arguments: FieldService.backends)
+    @Test("Rows of a table without tombstones are pending, too", arguments: FieldService.backends)
     func hardDeletes(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let tables = FieldService.tables { tables in
@@ -289,7 +289,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a restricting row of the same transaction rejects the delete of a large tree",
+        "A restricting row of the same transaction rejects the delete of a large tree",
         arguments: FieldService.backends
     )
     func restrictionOfTheSameTransaction(_ onPostgres: Bool) async throws {
@@ -315,7 +315,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a row that another program protects stops only its own cascade",
+        "A row that another program protects stops only its own cascade",
         arguments: FieldService.backends
     )
     func protectedRow(_ onPostgres: Bool) async throws {
@@ -348,7 +348,7 @@ import TidelineTestKit
             await door.store.stop()
         }
     }
-    @Test("without a thread of its own, a cascade that failed goes on with a later write")
+    @Test("Without a thread of its own, a cascade that failed goes on with a later write")
     func inline() async throws {
         try await withTemporaryDirectory { directory in
             let place = Place(directory: directory)

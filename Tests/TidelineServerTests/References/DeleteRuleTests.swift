@@ -86,7 +86,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows that the caller does not see follow as well", arguments: FieldService.backends)
+    @Test("Rows that the caller does not see follow as well", arguments: FieldService.backends)
     func hiddenRows(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[4].owner = "userId"
@@ -101,7 +101,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows may refer to themselves and in cycles", arguments: FieldService.backends)
+    @Test("Rows may refer to themselves and in cycles", arguments: FieldService.backends)
     func cycles(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[2].references[1].onDelete = .cascade
@@ -120,7 +120,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a restricted reference of a row to itself does not count",
+        "A restricted reference of a row to itself does not count",
         arguments: FieldService.backends
     )
     func ownReference(_ onPostgres: Bool) async throws {
@@ -135,7 +135,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("tables without tombstones follow the rules", arguments: FieldService.backends)
+    @Test("Tables without tombstones follow the rules", arguments: FieldService.backends)
     func hardDeletes(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             for place in tables.indices { tables[place].softDelete = false }
@@ -157,7 +157,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a batch may delete the rows first that restrict", arguments: FieldService.backends)
+    @Test("A batch may delete the rows first that restrict", arguments: FieldService.backends)
     func orderInBatches(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -184,7 +184,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a delete that is repeated is answered once", arguments: FieldService.backends)
+    @Test("A delete that is repeated is answered once", arguments: FieldService.backends)
     func repeats(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")

@@ -86,7 +86,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "rows that refer to each other are deleted with the versions that the caller has read",
+        "Rows that refer to each other are deleted with the versions that the caller has read",
         arguments: backends,
         Way.allCases
     )
@@ -122,7 +122,7 @@ import TidelineTestKit
         BatchPart(body, "post", "tables/\(table)", body, group: group)
     }
 
-    @Test("rows that refer to each other are inserted in one group", arguments: backends)
+    @Test("Rows that refer to each other are inserted in one group", arguments: backends)
     func inserted(onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres, Self.tables()) { service in
             for (number, isReversed) in [(1, false), (2, true)] {
@@ -146,7 +146,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a parent that is not there in the end rejects the group", arguments: backends)
+    @Test("A parent that is not there in the end rejects the group", arguments: backends)
     func missing(onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres, Self.tables()) { service in
             let customer = #"{"id":"c","mainID":"k"}"#
@@ -200,7 +200,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a version that someone else has replaced is still a conflict", arguments: backends)
+    @Test("A version that someone else has replaced is still a conflict", arguments: backends)
     func others(onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres, Self.tables()) { service in
             let versions = try await fill(service)
@@ -225,7 +225,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "what a rejected group has deleted is there for the requests after it",
+        "What a rejected group has deleted is there for the requests after it",
         arguments: backends
     )
     func undone(onPostgres: Bool) async throws {
@@ -245,7 +245,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a caller without the version learns nothing about a deleted row", arguments: backends)
+    @Test("A caller without the version learns nothing about a deleted row", arguments: backends)
     func unread(onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres, Self.tables()) { service in
             let versions = try await fill(service)
@@ -262,7 +262,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a later change of a row that lost its reference has the version that was read",
+        "A later change of a row that lost its reference has the version that was read",
         arguments: backends,
         [ConflictRule.reject, .merge]
     )

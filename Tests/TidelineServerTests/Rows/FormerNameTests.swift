@@ -39,7 +39,7 @@ import TidelineTestKit
         ["name", "title", "label"].map { row[$0] as? String }
     }
 
-    @Test("a body that cannot be read gets no names, so that the server reports it")
+    @Test("A body that cannot be read gets no names, so that the server reports it")
     func unreadable() throws {
         let names = try #require(FormerNames(of: Table(Self.task())))
         let row = Array(#"{"id":"a","name":"x"}"#.utf8)
@@ -50,7 +50,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows are sent with all names, on each route and in both generations")
+    @Test("Rows are sent with all names, on each route and in both generations")
     func reads() async throws {
         let door = try await Door([Self.task()])
         let made = await door.send("POST", "/tables/Task", #"{"id":"a","title":"x","rank":1}"#)
@@ -91,7 +91,7 @@ import TidelineTestKit
         #expect(document.tables[0].schema.aliases["title"] == "name")
     }
 
-    @Test("queries may use each name, and find the same rows")
+    @Test("Queries may use each name, and find the same rows")
     func queries() async throws {
         let door = try await Door([Self.task()])
         for (id, title) in [("a", "x"), ("b", "y"), ("c", "x")] {
@@ -122,7 +122,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "of a body with several names, the value that differs from the stored one counts",
+        "Of a body with several names, the value that differs from the stored one counts",
         arguments: ["PATCH", "PUT"]
     )
     func writes(_ method: String) async throws {
@@ -146,7 +146,7 @@ import TidelineTestKit
         #expect(names(await door.send("GET", "/tables/Task/a").row) == ["6", "6", "6"])
     }
 
-    @Test("of an insert under several names the value counts that is neither null nor the default")
+    @Test("Of an insert under several names the value counts that is neither null nor the default")
     func insertedByAnUpdatedApp() async throws {
         var table = Self.task()
         table.schema.columns[2].defaultValue = .integer(7)
@@ -170,7 +170,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an insert under several names needs one value, and a JSON Patch may use each name")
+    @Test("An insert under several names needs one value, and a JSON Patch may use each name")
     func inserts() async throws {
         let door = try await Door([Self.task()])
         let two = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"y"}"#)
@@ -186,7 +186,7 @@ import TidelineTestKit
         #expect(patch.status == 200 && names(patch.row) == ["z", "z", "z"])
     }
 
-    @Test("an error names the columns as the request does", arguments: [true, false])
+    @Test("An error names the columns as the request does", arguments: [true, false])
     func errors(classic: Bool) async throws {
         let job = TableDefinition(
             "Job",
@@ -235,7 +235,7 @@ import TidelineTestKit
         check(answer.row, "Member 'taskID' names", ["taskID"])
     }
 
-    @Test("a merge combines an edit under a former name with another column, and sees a conflict")
+    @Test("A merge combines an edit under a former name with another column, and sees a conflict")
     func merges() async throws {
         let door = try await Door([Self.task(conflict: .merge)])
         let made = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","rank":1}"#)
@@ -252,7 +252,7 @@ import TidelineTestKit
         #expect(conflict.status == 412 && names(conflict.row) == ["y", "y", "y"])
     }
 
-    @Test("who may not read cannot find out the stored value by two names")
+    @Test("Who may not read cannot find out the stored value by two names")
     func unread() async throws {
         var table = Self.task()
         table.permissions = TablePermissions(read: .disabled)
@@ -264,7 +264,7 @@ import TidelineTestKit
         #expect(other.status == 400 && other.text == guess.text)
     }
 
-    @Test("the column of a file is renamed with its values, and repeats of older requests work")
+    @Test("The column of a file is renamed with its values, and repeats of older requests work")
     func renames() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -305,7 +305,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "the column of a database in PostgreSQL is renamed with its values",
+        "The column of a database in PostgreSQL is renamed with its values",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
     )
     func renamesInPostgres() async throws {

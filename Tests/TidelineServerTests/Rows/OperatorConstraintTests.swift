@@ -83,7 +83,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/TodoItem").ids.sorted() == ["a", "c"])
     }
 
-    @Test("a constraint in a file", arguments: cases.indices)
+    @Test("A constraint in a file", arguments: cases.indices)
     func sqlite(_ index: Int) async throws {
         try await withTemporaryDirectory { directory in
             let example = Self.cases[index]
@@ -97,7 +97,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a constraint in PostgreSQL",
+        "A constraint in PostgreSQL",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"),
         arguments: cases.indices
     )

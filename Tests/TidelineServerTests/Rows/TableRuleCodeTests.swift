@@ -31,7 +31,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a row that breaks a rule is rejected with the rule's code and columns",
+        "A row that breaks a rule is rejected with the rule's code and columns",
         arguments: [
             (#"{}"#, "valueRequired", ["title"]),
             (#"{"title":null}"#, "valueRequired", ["title"]),
@@ -57,7 +57,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
-    @Test("every code of a rule is a code of the server", arguments: RuleViolation.Code.allCases)
+    @Test("Every code of a rule is a code of the server", arguments: RuleViolation.Code.allCases)
     func codes(_ code: RuleViolation.Code) {
         #expect(ErrorCode(rawValue: code.rawValue) != nil)
     }
@@ -89,7 +89,7 @@ import TidelineTestKit
         #expect(await patch(#"{"start":"2026-01-01T10:30:00Z"}"#).status == 200)
     }
 
-    @Test("a comparison applies to the row after a change of one of its columns")
+    @Test("A comparison applies to the row after a change of one of its columns")
     func comparisons() async throws {
         let door = try await Door([Self.visits])
         let row =
@@ -108,7 +108,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a row with the values of another row is rejected with 409",
+        "A row with the values of another row is rejected with 409",
         arguments: databases
     )
     func unique(onPostgres: Bool) async throws {
@@ -130,7 +130,7 @@ import TidelineTestKit
         #expect(known.status == 409 && known.code == nil && known.row["id"] as? String == "c")
     }
 
-    @Test("a deleted row frees its values, until it is undeleted", arguments: databases)
+    @Test("A deleted row frees its values, until it is undeleted", arguments: databases)
     func tombstones(onPostgres: Bool) async throws {
         let door = try await Door([Self.visits], onPostgres: onPostgres)
         #expect(await insert(door, #"{"id":"a","title":"a","number":1}"#).status == 201)
@@ -143,7 +143,7 @@ import TidelineTestKit
         #expect(again.status == 200)
     }
 
-    @Test("in a batch only the write that breaks the rule is rejected", arguments: databases)
+    @Test("In a batch only the write that breaks the rule is rejected", arguments: databases)
     func batches(onPostgres: Bool) async throws {
         let door = try await Door([Self.visits], onPostgres: onPostgres)
         func part(_ id: String, _ number: Int, group: String? = nil) -> BatchPart {
@@ -167,7 +167,7 @@ import TidelineTestKit
         #expect(moved.partStatuses == [200, 200])
     }
 
-    @Test("rows of another owner do not count", arguments: databases)
+    @Test("Rows of another owner do not count", arguments: databases)
     func owners(onPostgres: Bool) async throws {
         var table = Self.visits
         table.owner = "ownerID"
@@ -188,7 +188,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a rule that rows already break prevents the start and says how many")
+    @Test("A rule that rows already break prevents the start and says how many")
     func startsNot() async throws {
         try await withTemporaryDirectory { directory in
             var table = Self.visits
@@ -208,7 +208,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rules of a table declared in code are checked at the start")
+    @Test("Rules of a table declared in code are checked at the start")
     func faults() async throws {
         for rules in [
             TableRules(unique: [[]]), TableRules(unique: [["nothing"]]),

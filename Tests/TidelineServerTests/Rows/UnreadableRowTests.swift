@@ -58,7 +58,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a PATCH that makes the row too large discloses nothing about the stored size",
+        "A PATCH that makes the row too large discloses nothing about the stored size",
         arguments: stores
     )
     func rowLimit(onPostgres: Bool) async throws {
@@ -85,7 +85,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a row that callers without read permission enlarge stays within the limit",
+        "A row that callers without read permission enlarge stays within the limit",
         arguments: stores
     )
     func growth(onPostgres: Bool) async throws {
@@ -115,7 +115,7 @@ import TidelineTestKit
         #expect(await door.send("PATCH", "/tables/T/a", less, headers: anna).status == 200)
     }
 
-    @Test("a batch counts the short answers, whatever the size of the rows", arguments: stores)
+    @Test("A batch counts the short answers, whatever the size of the rows", arguments: stores)
     func batchAnswers(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres) { $0.batchAnswerBytes = 100_000 }
         let found = await answers(door, storing: [10, 60_000]) { id in
@@ -129,7 +129,7 @@ import TidelineTestKit
         #expect(found[0] == found[1] && found[0].count == 4, "\(found)")
     }
 
-    @Test("a replayed response has the same size and age for every stored row", arguments: stores)
+    @Test("A replayed response has the same size and age for every stored row", arguments: stores)
     func replays(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres)
         for (index, length) in [10, 5000].enumerated() {
@@ -150,7 +150,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "the replayed response to an insert contains nothing that was written later",
+        "The replayed response to an insert contains nothing that was written later",
         arguments: stores
     )
     func replayedInsert(onPostgres: Bool) async throws {
@@ -166,7 +166,7 @@ import TidelineTestKit
         #expect(repeated.status == 201 && !repeated.text.contains("secret"), "\(repeated.text)")
     }
 
-    @Test("a caller is charged for the bytes of the request", arguments: stores)
+    @Test("A caller is charged for the bytes of the request", arguments: stores)
     func charges(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres) { $0.callerBytes = 200_000 }
         let found = await answers(door, storing: [10, 60_000]) { id in
@@ -177,7 +177,7 @@ import TidelineTestKit
         #expect(found[0] == found[1], "\(found)")
     }
 
-    @Test("hooks see the whole row", arguments: stores)
+    @Test("Hooks see the whole row", arguments: stores)
     func hooks(onPostgres: Bool) async throws {
         let seen = SeenRows()
         var hooks = TableHooks()

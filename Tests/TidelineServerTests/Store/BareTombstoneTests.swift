@@ -86,7 +86,7 @@ import TidelineTestKit
         #expect(row["updatedAt"] is String)
     }
 
-    @Test("each way to delete erases the values, and leaves no copy of them", arguments: stores)
+    @Test("Each way to delete erases the values, and leaves no copy of them", arguments: stores)
     func deletes(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
             let door = try await database.door([Self.table])
@@ -131,7 +131,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a read of a tombstone without values says so, whatever the table keeps now",
+        "A read of a tombstone without values says so, whatever the table keeps now",
         arguments: stores
     )
     func marked(onPostgres: Bool) async throws {
@@ -158,7 +158,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("tombstones from before the option lose their values at startup", arguments: stores)
+    @Test("Tombstones from before the option lose their values at startup", arguments: stores)
     func older(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
             var full = Self.table
@@ -181,7 +181,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an owner receives the tombstone, and export shows no values", arguments: stores)
+    @Test("An owner receives the tombstone, and export shows no values", arguments: stores)
     func owners(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
             var table = Self.table
@@ -217,7 +217,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a delete by another program erases the values, too",
+        "A delete by another program erases the values, too",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
     )
     func externalWriters() async throws {
@@ -240,7 +240,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("the option requires tombstones")
+    @Test("The option requires tombstones")
     func configuration() async throws {
         var table = Self.table
         table.softDelete = false

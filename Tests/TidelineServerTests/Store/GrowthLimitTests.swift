@@ -11,7 +11,7 @@ import TidelineTestKit
 
 @Suite struct GrowthLimitTests {
     @Test(
-        "a dynamic schema creates at most limits.tables tables",
+        "A dynamic schema creates at most limits.tables tables",
         arguments: AuditedServer.backends
     )
     func theNumberOfTablesIsLimited(_ onPostgres: Bool) async throws {
@@ -31,7 +31,7 @@ import TidelineTestKit
         await door.store.stop()
     }
 
-    @Test("a table gets at most limits.columns columns", arguments: AuditedServer.backends)
+    @Test("A table gets at most limits.columns columns", arguments: AuditedServer.backends)
     func theNumberOfColumnsIsLimited(_ onPostgres: Bool) async throws {
         var limits = ServerLimits()
         limits.columns = 5
@@ -47,7 +47,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a table gets more columns than the default if limits.columns allows it",
+        "A table gets more columns than the default if limits.columns allows it",
         arguments: AuditedServer.backends
     )
     func manyColumns(_ onPostgres: Bool) async throws {
@@ -71,7 +71,7 @@ import TidelineTestKit
 
     /// SQLite reads the whole schema again after each column that is added to a table.
     @Test(
-        "a table with forty columns is created with as many statements as one with a single column"
+        "A table with forty columns is created with as many statements as one with a single column"
     )
     func oneStatementForAllColumns() async throws {
         try await withTemporaryDirectory { directory in
@@ -90,7 +90,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("creating tables does not delay other writes", arguments: AuditedServer.backends)
+    @Test("Creating tables does not delay other writes", arguments: AuditedServer.backends)
     func otherWritesHaveTheirTurn(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let url = try onPostgres ? PostgresCluster.shared().database() : nil

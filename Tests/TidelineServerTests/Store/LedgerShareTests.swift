@@ -70,7 +70,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("small changes of a large row do not fill the ledger", arguments: AuditedServer.backends)
+    @Test("Small changes of a large row do not fill the ledger", arguments: AuditedServer.backends)
     func aLargeRowIsReadAgain(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres, bytes: 1 << 20) { server in
             let text = String(repeating: "x", count: 300_000)
@@ -118,7 +118,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a caller who fills the ledger loses entries first", arguments: AuditedServer.backends)
+    @Test("A caller who fills the ledger loses entries first", arguments: AuditedServer.backends)
     func theCallerWithTheMostBytesLosesEntries(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres, bytes: 200_000) { server in
             let body = #"{"text":"bert's"}"#
@@ -157,7 +157,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("one time in the future disables no limit", arguments: AuditedServer.backends)
+    @Test("One time in the future disables no limit", arguments: AuditedServer.backends)
     func aTimeInTheFutureDisablesNoLimit(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres, bytes: 100_000) { server in
             server.clock.move(by: 600_000_000)
@@ -186,7 +186,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "the bytes that a write causes are charged to its caller",
+        "The bytes that a write causes are charged to its caller",
         arguments: AuditedServer.backends
     )
     func causedBytesAreCharged(_ onPostgres: Bool) async throws {

@@ -131,7 +131,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a clock that is ten years ahead for three seconds removes nothing",
+        "A clock that is ten years ahead for three seconds removes nothing",
         arguments: AuditedServer.backends
     )
     func aClockThatIsBrieflyAheadRemovesNothing(_ onPostgres: Bool) async throws {
@@ -157,7 +157,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a clock that is ahead at startup removes nothing", arguments: AuditedServer.backends)
+    @Test("A clock that is ahead at startup removes nothing", arguments: AuditedServer.backends)
     func aStartWithAClockAheadRemovesNothing(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             var door = try await machine.start()
@@ -183,7 +183,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a clock that is wrong at the first start removes nothing later",
+        "A clock that is wrong at the first start removes nothing later",
         arguments: AuditedServer.backends
     )
     func aWrongFirstStartRemovesNothing(_ onPostgres: Bool) async throws {
@@ -212,7 +212,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("data that a wrong clock dated is removed in time", arguments: AuditedServer.backends)
+    @Test("Data that a wrong clock dated is removed in time", arguments: AuditedServer.backends)
     func dataDatedAheadIsRemovedInTime(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             let door = try await machine.start()
@@ -248,7 +248,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a server that was off for a long time removes old rows after an hour",
+        "A server that was off for a long time removes old rows after an hour",
         arguments: AuditedServer.backends
     )
     func aLongStopIsNotAWrongClock(_ onPostgres: Bool) async throws {
@@ -271,7 +271,7 @@ import TidelineTestKit
 
     // MARK: - Reporting and reset
 
-    @Test("a clock that is ahead is reported, and reset", arguments: AuditedServer.backends)
+    @Test("A clock that is ahead is reported, and reset", arguments: AuditedServer.backends)
     func aClockIsReset(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             var door = try await machine.start()
@@ -334,7 +334,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("the command that removes tombstones requires a plausible clock")
+    @Test("The command that removes tombstones requires a plausible clock")
     func theCommandChecksTheClock() async throws {
         try await Self.with(false) { machine in
             let door = try await machine.start()

@@ -37,7 +37,7 @@ final class ScriptedSignIn: Authentication {
     ]
 
     @Test(
-        "a token that the network does not deliver means offline, and the same change is sent later"
+        "A token that the network does not deliver means offline, and the same change is sent later"
     )
     func aFailedTokenMeansOffline() async throws {
         for error in Self.passingErrors {
@@ -64,7 +64,7 @@ final class ScriptedSignIn: Authentication {
         }
     }
 
-    @Test("a renewal that fails on the network after a 401 means offline, too")
+    @Test("A renewal that fails on the network after a 401 means offline, too")
     func aFailedRenewalMeansOffline() async throws {
         let signIn = ScriptedSignIn { refreshing in
             if refreshing { throw URLError(.networkConnectionLost) }
@@ -83,7 +83,7 @@ final class ScriptedSignIn: Authentication {
         )
     }
 
-    @Test("an app that says that the user has to sign in ends the push as unauthorized")
+    @Test("An app that says that the user has to sign in ends the push as unauthorized")
     func aRequiredSignInEndsThePush() async throws {
         for error: any Error in [
             SignInRequired("Your session ended"), SyncError(.unauthorized, "Gone."),
@@ -100,7 +100,7 @@ final class ScriptedSignIn: Authentication {
         }
     }
 
-    @Test("an app that signs the account out while it renews the token needs a sign-in")
+    @Test("An app that signs the account out while it renews the token needs a sign-in")
     func aSignOutDuringTheRenewalNeedsASignIn() async throws {
         let holder = Mutex<ScriptedSignIn?>(nil)
         let signIn = ScriptedSignIn { _ in
@@ -114,7 +114,7 @@ final class ScriptedSignIn: Authentication {
 
     /// `reacts`: whether the call ends when its task is cancelled.
     @Test(
-        "a token call that does not return means offline after its time limit",
+        "A token call that does not return means offline after its time limit",
         arguments: [true, false]
     )
     func aTokenCallThatNeverReturns(reacts: Bool) async throws {
@@ -149,7 +149,7 @@ final class ScriptedSignIn: Authentication {
         await #expect(throws: (any Error).self) { try await read.value }
     }
 
-    @Test("automatic sync resumes by itself after a token that timed out")
+    @Test("Automatic sync resumes by itself after a token that timed out")
     func automaticSyncResumes() async throws {
         let calls = Mutex(0)
         let signIn = ScriptedSignIn { _ in
@@ -190,7 +190,7 @@ final class ScriptedSignIn: Authentication {
         #expect(device.client.lastSyncError == nil)
     }
 
-    @Test("the server's reason reaches the app")
+    @Test("The server's reason reaches the app")
     func aPushReportsTheServersReason() async throws {
         let transport = ScriptedTransport(
             otherwise: .json(401, #"{"error":"The token has expired"}"#)
@@ -218,7 +218,7 @@ final class ScriptedSignIn: Authentication {
         #expect(reason.message.contains("The token has expired"))
     }
 
-    @Test("pulls and direct tables report the server's reason")
+    @Test("Pulls and direct tables report the server's reason")
     func readsReportTheServersReason() async throws {
         let transport = ScriptedTransport(
             otherwise: .json(
@@ -241,7 +241,7 @@ final class ScriptedSignIn: Authentication {
         #expect(read?.message.contains("The token has expired") == true)
     }
 
-    @Test("a new token of the same account is used at once")
+    @Test("A new token of the same account is used at once")
     func aNewTokenIsUsed() async throws {
         let role = Mutex("reader")
         let signIn = ScriptedSignIn { _ in role.withLock { $0 } }
@@ -256,7 +256,7 @@ final class ScriptedSignIn: Authentication {
         #expect(transport.sent.last?.bearer == "Bearer writer")
     }
 
-    @Test("a token that was being fetched when the token changed is not kept")
+    @Test("A token that was being fetched when the token changed is not kept")
     func aTokenThatWasBeingFetchedIsNotKept() async throws {
         let client = Mutex<SyncClient?>(nil)
         let calls = Mutex(0)

@@ -98,7 +98,7 @@ import TidelineTestSupport
         #expect(!run.isAccepted)
     }
 
-    @Test("each operation gets its outcome, and nothing changes on the device or the server")
+    @Test("Each operation gets its outcome, and nothing changes on the device or the server")
     func outcomes() async throws {
         for store: any LocalStore in [MemoryStore(), try SQLiteStore(path: ":memory:")] {
             let server = try await RuleScene.server()
@@ -126,7 +126,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a queue of several batches is checked batch by batch")
+    @Test("A queue of several batches is checked batch by batch")
     func batches() async throws {
         let server = try await RuleScene.server()
         var limits = SyncLimits()
@@ -141,7 +141,7 @@ import TidelineTestSupport
         #expect(try await contents(server) == rows)
     }
 
-    @Test("a transaction stops as a whole, and operations that follow it wait")
+    @Test("A transaction stops as a whole, and operations that follow it wait")
     func transactions() async throws {
         let server = try await RuleScene.server()
         let device = try await scene(server)
@@ -194,7 +194,7 @@ import TidelineTestSupport
         return limits
     }
 
-    @Test("a rejection names the reference that it would break, in the server's words")
+    @Test("A rejection names the reference that it would break, in the server's words")
     func references() async throws {
         let server = try await InProcessServer(tables: Field.tables())
         let device = try await Device(server.transport, tables: Loose.models)
@@ -235,7 +235,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an operation whose parent is inserted by an earlier batch waits, and the push accepts it",
+        "An operation whose parent is inserted by an earlier batch waits, and the push accepts it",
         arguments: [true, false]
     )
     func parentInEarlierBatch(declares: Bool) async throws {
@@ -273,7 +273,7 @@ import TidelineTestSupport
         #expect(try await device.context.operationErrors().map(\.itemID) == ["l"])
     }
 
-    @Test("the delete of a row waits for the delete of rows that refer to it in an earlier batch")
+    @Test("The delete of a row waits for the delete of rows that refer to it in an earlier batch")
     func childInEarlierBatch() async throws {
         let server = try await InProcessServer(tables: Field.tables())
         let device = try await Device(server.transport, limits: small(), tables: Loose.models)
@@ -325,7 +325,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a long queue is read in parts, up to the limit, and the result says what is left")
+    @Test("A long queue is read in parts, up to the limit, and the result says what is left")
     func limit() async throws {
         for store: any LocalStore in [MemoryStore(), try SQLiteStore(path: ":memory:")] {
             let server = try await RuleScene.server()
@@ -348,7 +348,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a dry run ends at the limit of its bytes, and one batch more")
+    @Test("A dry run ends at the limit of its bytes, and one batch more")
     func bytes() async throws {
         let server = try await RuleScene.server()
         var limits = SyncLimits()
@@ -361,7 +361,7 @@ import TidelineTestSupport
         #expect(run.operations.map(\.itemID) == ["l", "m"] && !run.isComplete)
     }
 
-    @Test("local changes are made between the parts of a dry run")
+    @Test("Local changes are made between the parts of a dry run")
     func concurrent() async throws {
         let server = try await RuleScene.server()
         var limits = SyncLimits()
@@ -378,7 +378,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert l", "insert m", "insert n"])
     }
 
-    @Test("a transaction whose operations are in several parts is checked as a whole")
+    @Test("A transaction whose operations are in several parts is checked as a whole")
     func spreadTransaction() async throws {
         let server = try await RuleScene.server()
         var limits = SyncLimits()
@@ -403,7 +403,7 @@ import TidelineTestSupport
         #expect(run.batches == 2 && run.isComplete)
     }
 
-    @Test("an empty queue needs no request, and parked operations are named")
+    @Test("An empty queue needs no request, and parked operations are named")
     func parked() async throws {
         let server = try await RuleScene.server()
         let device = try await scene(server)
@@ -416,7 +416,7 @@ import TidelineTestSupport
         #expect(run.operations.map(\.outcome) == [.parked] && run.batches == 0)
     }
 
-    @Test("a server without dry runs gets nothing executed, and the error says so")
+    @Test("A server without dry runs gets nothing executed, and the error says so")
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)
         let device = try await RuleScene.device(transport)

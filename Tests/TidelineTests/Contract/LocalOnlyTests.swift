@@ -57,7 +57,7 @@ import TidelineTestSupport
 
     // MARK: - Tables
 
-    @Test("a local table is changed, queried and observed, and nothing of it is queued")
+    @Test("A local table is changed, queried and observed, and nothing of it is queued")
     func tables() async throws {
         for store in try stores() {
             let (device, _) = try await scene(try await makeServer(), store: store)
@@ -87,7 +87,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a transaction changes local and synchronized tables together, and sends only the latter")
+    @Test("A transaction changes local and synchronized tables together, and sends only the latter")
     func transactions() async throws {
         let server = try await makeServer()
         let (device, tasks) = try await scene(server)
@@ -114,7 +114,7 @@ import TidelineTestSupport
 
     // MARK: - Columns
 
-    @Test("a change of local columns is stored, checked and not queued")
+    @Test("A change of local columns is stored, checked and not queued")
     func onlyLocal() async throws {
         for store in try stores() {
             let server = try await makeServer()
@@ -142,7 +142,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("local columns keep their values through pulls, pushes, edits in flight and conflicts")
+    @Test("Local columns keep their values through pulls, pushes, edits in flight and conflicts")
     func kept() async throws {
         for store in try stores() {
             let server = try await makeServer()
@@ -178,7 +178,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a conflict compares and merges only what the server has")
+    @Test("A conflict compares and merges only what the server has")
     func conflicts() async throws {
         let server = try await makeServer()
         let (device, tasks) = try await scene(server, .merge)
@@ -208,7 +208,7 @@ import TidelineTestSupport
         #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["3", "y"])
     }
 
-    @Test("a row that leaves the device takes its local values with it")
+    @Test("A row that leaves the device takes its local values with it")
     func gone() async throws {
         let server = try await makeServer()
         let (device, tasks) = try await scene(server)
@@ -227,7 +227,7 @@ import TidelineTestSupport
         #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["again", nil])
     }
 
-    @Test("a server that has columns of these names does not change the values on the device")
+    @Test("A server that has columns of these names does not change the values on the device")
     func sameNames() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
@@ -257,7 +257,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "what stays on the device is not part of the schema document, and has no rule of the server"
+        "What stays on the device is not part of the schema document, and has no rule of the server"
     )
     func document() throws {
         let document = try SchemaDocument(of: [Task.self, Draft.self])

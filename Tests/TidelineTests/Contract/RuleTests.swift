@@ -20,7 +20,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "device and server reject an insert with the same code and words",
+        "Device and server reject an insert with the same code and words",
         arguments: RuleCase.all
     )
     func insert(_ rule: RuleCase) async throws {
@@ -48,7 +48,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "device and server reject an update with the same code and words",
+        "Device and server reject an update with the same code and words",
         arguments: RuleCase.all
     )
     func update(_ rule: RuleCase) async throws {
@@ -78,7 +78,7 @@ import TidelineTestSupport
         #expect(refusal.message.hasSuffix(": " + rule.message))
     }
 
-    @Test("values at the bounds are accepted on both sides", arguments: RuleCase.kept.indices)
+    @Test("Values at the bounds are accepted on both sides", arguments: RuleCase.kept.indices)
     func bounds(_ index: Int) async throws {
         let server = try await RuleScene.server()
         let device = try await RuleScene.device(server.transport)
@@ -92,7 +92,7 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test("nothing of a transaction is stored if one of its records breaks a rule")
+    @Test("Nothing of a transaction is stored if one of its records breaks a rule")
     func transactions() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let error = try await broken {
@@ -109,7 +109,7 @@ import TidelineTestSupport
         #expect(try await device.rows("Inspection") == [])
     }
 
-    @Test("a list of new records is inserted as a whole or not at all, also if the error is caught")
+    @Test("A list of new records is inserted as a whole or not at all, also if the error is caught")
     func lists() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let counts = try await device.context.transaction { transaction -> Int in
@@ -126,7 +126,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test("upserts and bulk updates are checked")
+    @Test("Upserts and bulk updates are checked")
     func bulk() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let visits = try device.client.syncTable(Inspection.self)
@@ -149,7 +149,7 @@ import TidelineTestSupport
         #expect(try await visits.read().map(\.minutes) == [10, 10])
     }
 
-    @Test("a stored value that breaks a later rule does not prevent other changes")
+    @Test("A stored value that breaks a later rule does not prevent other changes")
     func stricter() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
@@ -175,7 +175,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "unique is checked by the server; the error has code and columns, and the values are kept"
+        "Unique is checked by the server; the error has code and columns, and the values are kept"
     )
     func unique() async throws {
         let server = try await RuleScene.server()
@@ -206,7 +206,7 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test("a merge that breaks a comparison is a conflict, and is not sent")
+    @Test("A merge that breaks a comparison is a conflict, and is not sent")
     func merges() async throws {
         let server = try await RuleScene.server()
         let one = try await RuleScene.device(server.transport)
@@ -230,7 +230,7 @@ import TidelineTestSupport
         #expect(error.serverItem != nil)
     }
 
-    @Test("a conflict handler cannot resolve with a row that breaks a rule")
+    @Test("A conflict handler cannot resolve with a row that breaks a rule")
     func handlers() async throws {
         let server = try await RuleScene.server()
         let one = try await RuleScene.device(server.transport)
@@ -285,7 +285,7 @@ extension RuleTests {
     }
 
     @Test(
-        "a rule that no server would have is an invalid model",
+        "A rule that no server would have is an invalid model",
         arguments: [
             (BadLength.self as any SyncRecord.Type, "the rule '.maxLength' names 'count'"),
             (BadPattern.self, "the rule '.pattern' has an invalid pattern"),

@@ -10,7 +10,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct SchemaCheckTests {
-    @Test("an app that fits has no differences, and the document is requested once")
+    @Test("An app that fits has no differences, and the document is requested once")
     func fits() async throws {
         let server = try await RuleScene.server()
         let tap = CountingTransport(server.transport)
@@ -21,7 +21,7 @@ import TidelineTestSupport
         #expect(tap.count(of: "/$schema") == 1)
     }
 
-    @Test("missing columns, tables and rules are named")
+    @Test("Missing columns, tables and rules are named")
     func differs() async throws {
         var table = try RuleScene.table()
         table.schema.columns.removeAll { $0.name == "rank" }
@@ -39,7 +39,7 @@ import TidelineTestSupport
         #expect(found.map(\.column) == ["rank", nil, nil])
     }
 
-    @Test("references are compared: the column, the table, and the effect of a delete")
+    @Test("References are compared: the column, the table, and the effect of a delete")
     func references() async throws {
         let fitting = try await Device(
             try await InProcessServer(tables: Field.tables()).transport,
@@ -68,7 +68,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("an enum of the app and the members of the server's column have to be the same")
+    @Test("An enum of the app and the members of the server's column have to be the same")
     func members() async throws {
         var table = try RuleScene.table()
         for (name, members) in [
@@ -89,7 +89,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("an original server has no document, and the error says so")
+    @Test("An original server has no document, and the error says so")
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)
         let device = try await RuleScene.device(transport)

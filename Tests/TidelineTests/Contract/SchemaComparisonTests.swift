@@ -79,7 +79,7 @@ import TidelineTestSupport
         try device.context.knownSchemaDifferences.map(\.description)
     }
 
-    @Test("a sync requests the document once, and reports what the server lacks")
+    @Test("A sync requests the document once, and reports what the server lacks")
     func missingColumn() async throws {
         let tap = SchemaTap(try await older().transport)
         let device = try await device(tap)
@@ -97,7 +97,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a column that the server lacks is read as the default of its property, and is named")
+    @Test("A column that the server lacks is read as the default of its property, and is named")
     func reads() async throws {
         let server = try await older()
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
@@ -112,7 +112,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("a restarted app knows the result without a request, and another version compares again")
+    @Test("A restarted app knows the result without a request, and another version compares again")
     func restarts() async throws {
         let tap = SchemaTap(try await older().transport)
         for store: any LocalStore in [MemoryStore(), try SQLiteStore(path: ":memory:")] {
@@ -136,7 +136,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a changed schema of the server is compared again")
+    @Test("A changed schema of the server is compared again")
     func changes() async throws {
         let tap = SchemaTap(try await older().transport)
         let device = try await device(tap)
@@ -149,7 +149,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a document that the caller may not read is remembered, and does not fail the sync",
+        "A document that the caller may not read is remembered, and does not fail the sync",
         arguments: [401, 403, 404, 405, 501]
     )
     func refusals(status: Int) async throws {
@@ -170,7 +170,7 @@ import TidelineTestSupport
         #expect(try known(device).first == Self.missing)
     }
 
-    @Test("a failed request is repeated after a minute, then after twice as long")
+    @Test("A failed request is repeated after a minute, then after twice as long")
     func failures() async throws {
         let tap = SchemaTap(try await older().transport)
         tap.answer { _ in TransportResponse(status: 500) }
@@ -204,7 +204,7 @@ import TidelineTestSupport
         #expect(try known(device) == [Self.missing])
     }
 
-    @Test("a document over the limit is not read, and with the limit 0 none is requested")
+    @Test("A document over the limit is not read, and with the limit 0 none is requested")
     func limits() async throws {
         let tap = SchemaTap(try await older().transport)
         for (limit, requests) in [(100, 1), (0, 0)] {
@@ -219,7 +219,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a document of a later format is not requested again for the same schema")
+    @Test("A document of a later format is not requested again for the same schema")
     func laterFormat() async throws {
         let tap = SchemaTap(try await older().transport)
         tap.answer { answer in
@@ -233,7 +233,7 @@ import TidelineTestSupport
         #expect(try tap.requests == 1 && known(device) == [])
     }
 
-    @Test("a server that sends no schema, as the original ones, gets no request")
+    @Test("A server that sends no schema, as the original ones, gets no request")
     func otherServers() async throws {
         let tap = SchemaTap(try await older().transport)
         tap.dropHeader()
@@ -242,7 +242,7 @@ import TidelineTestSupport
         #expect(try tap.requests == 0 && known(device) == [])
     }
 
-    @Test("automatic sync compares after its syncs, and views show the result")
+    @Test("Automatic sync compares after its syncs, and views show the result")
     @MainActor
     func automatic() async throws {
         let tap = SchemaTap(try await older().transport)

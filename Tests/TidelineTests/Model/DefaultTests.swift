@@ -91,7 +91,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an older row reads as the value after =", arguments: Kind.allCases)
+    @Test("An older row reads as the value after =", arguments: Kind.allCases)
     func wholeModels(kind: Kind) async throws {
         try await withRow(kind) { store in
             let table = try await open(Whole.self, try store()).client.syncTable(Whole.self)
@@ -104,7 +104,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a model declares its defaults", arguments: Kind.allCases)
+    @Test("A model declares its defaults", arguments: Kind.allCases)
     func declaredDefaults(kind: Kind) async throws {
         try await withRow(kind) { store in
             let table = try await open(Partial.self, try store()).client.syncTable(Partial.self)
@@ -113,7 +113,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a model without declared defaults cannot open a store with rows",
+        "A model without declared defaults cannot open a store with rows",
         arguments: Kind.allCases
     )
     func unknownDefaults(kind: Kind) async throws {
@@ -182,7 +182,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a default that is the current time does not count as a default",
+        "A default that is the current time does not count as a default",
         arguments: Kind.allCases
     )
     func currentTimesAreNotDefaults(kind: Kind) async throws {
@@ -202,7 +202,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a fresh store, the same model, and rows that have values open", arguments: Kind.allCases)
+    @Test("A fresh store, the same model, and rows that have values open", arguments: Kind.allCases)
     func otherStoresOpen(kind: Kind) async throws {
         try await withTemporaryFile { path in
             let memory = MemoryStore()
@@ -215,7 +215,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an older store file, which stores no properties, is rejected as well")
+    @Test("An older store file, which stores no properties, is rejected as well")
     func olderFilesAreRejected() async throws {
         try await withRow(.file) { store in
             let before = try await open(First.self, try store())
@@ -230,7 +230,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a nested value with a missing or null member reads it from the default",
+        "A nested value with a missing or null member reads it from the default",
         arguments: [#"{"city":"Genf"}"#, #"{"city":"Genf","country":null}"#]
     )
     func missingMembers(text: String) throws {
@@ -238,7 +238,7 @@ import TidelineTestSupport
         #expect(try row.decode(Whole.self).address == Address(city: "Genf", country: "CH"))
     }
 
-    @Test("the server's null reads as the default, and is not written back")
+    @Test("The server's null reads as the default, and is not written back")
     func serverNullReadsAsTheDefault() throws {
         let row: Row = ["id": "a", "isActive": nil, "level": nil, "address": nil, "rank": nil]
         #expect(try row.decode(Partial.self).isActive)

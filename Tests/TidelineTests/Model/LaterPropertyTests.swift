@@ -53,7 +53,7 @@ import TidelineTestSupport
         var complete = true
     }
 
-    @Test("a new property whose default is not known keeps the store from opening")
+    @Test("A new property whose default is not known keeps the store from opening")
     func unknownDefaultsKeepTheStoreClosed() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()

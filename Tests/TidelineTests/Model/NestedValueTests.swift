@@ -108,7 +108,7 @@ import TidelineTestSupport
         return found
     }
 
-    @Test("an update keeps members that the model does not know", arguments: [true, false])
+    @Test("An update keeps members that the model does not know", arguments: [true, false])
     func updates(inOneStep: Bool) async throws {
         let device = try await first()
         let table = try device.client.syncTable(One.self)
@@ -152,7 +152,7 @@ import TidelineTestSupport
         #expect(try await serverRecord().address == nil)
     }
 
-    @Test("elements of an array keep their members when others are edited or moved")
+    @Test("Elements of an array keep their members when others are edited or moved")
     func arrays() async throws {
         let device = try await first()
         let table = try device.client.syncTable(One.self)
@@ -171,7 +171,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("a struct that is saved repeatedly keeps the members that it does not know")
+    @Test("A struct that is saved repeatedly keeps the members that it does not know")
     func savedAgain() async throws {
         let device = try await first()
         let table = try device.client.syncTable(One.self)
@@ -193,7 +193,7 @@ import TidelineTestSupport
         #expect(try await serverRecord() == wanted)
     }
 
-    @Test("two devices change two members of one object", arguments: [true, false])
+    @Test("Two devices change two members of one object", arguments: [true, false])
     func concurrent(clientWins: Bool) async throws {
         let device = try await first(clientWins ? .clientWins : .merge)
         let remote = try await self.device(Two.self).client.table(Two.self)
@@ -209,7 +209,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a change of the same member on both sides is a conflict, and so are two cases of an enum"
+        "A change of the same member on both sides is a conflict, and so are two cases of an enum"
     )
     func contested() async throws {
         let device = try await first(.merge)
@@ -232,7 +232,7 @@ import TidelineTestSupport
         #expect(try await serverRecord().address?.city == "Nice")
     }
 
-    @Test("a handler's row keeps the members that the model does not know")
+    @Test("A handler's row keeps the members that the model does not know")
     func custom() async throws {
         let device = try await first(
             .custom { conflict in
@@ -249,7 +249,7 @@ import TidelineTestSupport
         #expect(try await serverRecord().address?.city == "Wien")
     }
 
-    @Test("a remote update keeps members that the model does not know", arguments: [true, false])
+    @Test("A remote update keeps members that the model does not know", arguments: [true, false])
     func remote(inOneStep: Bool) async throws {
         _ = try await first()
         let table = try await device(One.self).client.table(One.self)
@@ -265,7 +265,7 @@ import TidelineTestSupport
         #expect(try await serverRecord() == wanted)
     }
 
-    @Test("a transaction keeps them, together with its other writes to the row")
+    @Test("A transaction keeps them, together with its other writes to the row")
     func transaction() async throws {
         let device = try await first()
         try await device.context.transaction { transaction in
@@ -286,7 +286,7 @@ import TidelineTestSupport
         #expect(try await serverRecord() == wanted)
     }
 
-    @Test("a server that merges combines members as the client does")
+    @Test("A server that merges combines members as the client does")
     func serverMerges() async throws {
         let server = try await Self.server(.merge)
         let one = try await device(One.self, .fail, server)

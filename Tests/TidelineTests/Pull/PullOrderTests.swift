@@ -61,7 +61,7 @@ import TidelineTestSupport
         return policy
     }
 
-    @Test("one sync pulls three tables at a time, in the order of the policy")
+    @Test("One sync pulls three tables at a time, in the order of the policy")
     func oneSyncPullsThreeTablesAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
@@ -70,7 +70,7 @@ import TidelineTestSupport
         check(transport.now, wanted)
     }
 
-    @Test("automatic sync pulls three tables at a time, in the order of the policy")
+    @Test("Automatic sync pulls three tables at a time, in the order of the policy")
     func automaticSyncPullsThreeTablesAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
@@ -96,7 +96,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("pulls that an app starts together run three at a time, too")
+    @Test("Pulls that an app starts together run three at a time, too")
     func pullsOfAnAppRunThreeAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
@@ -112,7 +112,7 @@ import TidelineTestSupport
         #expect(transport.now.tables.count == Self.tables.count)
     }
 
-    @Test("a pull in excess of the limit waits, and a push after it is not overtaken")
+    @Test("A pull in excess of the limit waits, and a push after it is not overtaken")
     func aPushIsNotOvertaken() {
         var turns = SyncTurns(pullsMax: 2)
         let one = turns.ask(.pull(table: "a"))

@@ -39,7 +39,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a row that the server fails to process does not block pulls",
+        "A row that the server fails to process does not block pulls",
         arguments: [true, false]
     )
     func pullsContinue(isAlone: Bool) async throws {
@@ -58,7 +58,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert bad attempted"])
     }
 
-    @Test("the failed pushes of a row are counted across restarts")
+    @Test("The failed pushes of a row are counted across restarts")
     func theCountSurvivesARestart() async throws {
         var limits = SyncLimits()
         limits.failedPushesMax = 3
@@ -81,7 +81,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a failing row is parked after a limited number of pushes, with the server's reason")
+    @Test("A failing row is parked after a limited number of pushes, with the server's reason")
     func aFailingRowIsParked() async throws {
         var limits = SyncLimits()
         limits.failedPushesMax = 3
@@ -122,7 +122,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a row that always gets a 5xx while others are accepted is parked, whatever wait the answer asks for",
+        "A row that always gets a 5xx while others are accepted is parked, whatever wait the answer asks for",
         arguments: [500, 502, 503, 504, 507],
         [nil, "5", "600"]
     )
@@ -162,7 +162,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert fails attempted parked"])
     }
 
-    @Test("a server that fails everything parks nothing")
+    @Test("A server that fails everything parks nothing")
     func anOutageParksNothing() async throws {
         var limits = SyncLimits()
         limits.failedPushesMax = 2
@@ -180,7 +180,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test("automatic sync names the rows that were not accepted, and syncs everything else")
+    @Test("Automatic sync names the rows that were not accepted, and syncs everything else")
     func automaticSyncContinues() async throws {
         let faults = Faults()
         let server = try await makeServer(faults)
@@ -229,7 +229,7 @@ import TidelineTestSupport
         #expect(try await device.context.operationErrors().map(\.statusCode) == [422, 422])
     }
 
-    @Test("the status counts all parked operations and names the first rows")
+    @Test("The status counts all parked operations and names the first rows")
     func theStatusNamesTheFirstRows() async throws {
         let faults = Faults()
         faults.rejects.withLock { $0 = true }

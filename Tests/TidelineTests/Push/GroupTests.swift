@@ -170,7 +170,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("two transactions that change one row are sent one after the other")
+    @Test("Two transactions that change one row are sent one after the other")
     func transactionsOfOneRowStaySeparate() async throws {
         let scene = try await Scene()
         try await scene.change("a", text: "one", note: "m")
@@ -394,7 +394,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a first", "b theirs"])
     }
 
-    @Test("a transaction that is made during a rejected batch waits for the rejected transaction")
+    @Test("A transaction that is made during a rejected batch waits for the rejected transaction")
     func aTransactionDuringARejectedBatchWaits() async throws {
         let scene = try await Scene()
         let device = scene.device

@@ -25,7 +25,7 @@ import TidelineTestSupport
         return (scene, try #require(try await scene.device.context.operationErrors().first))
     }
 
-    @Test("only the columns that this device has changed are sent")
+    @Test("Only the columns that this device has changed are sent")
     func changed() async throws {
         let (scene, error) = try await conflict { notes in
             _ = try await notes.update(id: "n") { $0["text"] = "Key is lost" }
@@ -38,7 +38,7 @@ import TidelineTestSupport
         #expect(note == Field.Note(id: "n", text: "Key is lost", customerID: nil))
     }
 
-    @Test("all columns of a change that was made to an older record are sent")
+    @Test("All columns of a change that was made to an older record are sent")
     func older() async throws {
         let (scene, error) = try await conflict { notes in
             guard var old = try await notes.read(id: "n") else { return }
@@ -52,7 +52,7 @@ import TidelineTestSupport
         #expect(note == Field.Note(id: "n", text: "Key is lost", customerID: "c"))
     }
 
-    @Test("a row that was deleted on the server is restored")
+    @Test("A row that was deleted on the server is restored")
     func deleted() async throws {
         let scene = try await FieldScene()
         try await scene.fill()

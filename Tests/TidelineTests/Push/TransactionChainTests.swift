@@ -51,7 +51,7 @@ import TidelineTestSupport
         #expect(try await scene.other.client.table(Note.self).count() == 40)
     }
 
-    @Test("a rejected row parks its own transaction, and the others wait or succeed")
+    @Test("A rejected row parks its own transaction, and the others wait or succeed")
     func aRejectedRowParksItsTransaction() async throws {
         let scene = try await Scene()
         // The server already has a note with this id and another text.
@@ -80,7 +80,7 @@ import TidelineTestSupport
         #expect(try await scene.device.todos().read(id: "a")?.rank == 50)
     }
 
-    @Test("a retry of the rejected row sends the rest, too")
+    @Test("A retry of the rejected row sends the rest, too")
     func aRetryReleasesTheRest() async throws {
         let scene = try await Scene()
         try await scene.other.client.table(Note.self).insert(Note(id: "v1", body: "theirs"))
@@ -93,7 +93,7 @@ import TidelineTestSupport
         #expect(try await scene.other.client.table(Note.self).read(id: "v1")?.body == "both")
     }
 
-    @Test("an edit of the row releases it with all of its changes")
+    @Test("An edit of the row releases it with all of its changes")
     func anEditReleasesTheRow() async throws {
         let scene = try await Scene()
         try await scene.interfere("a")
@@ -110,7 +110,7 @@ import TidelineTestSupport
         #expect(try await scene.other.client.table(Note.self).count() == 4)
     }
 
-    @Test("a change of another device between the transactions is kept")
+    @Test("A change of another device between the transactions is kept")
     func anotherDevicesChangeIsKept() async throws {
         let scene = try await Scene(conflicts: .merge)
         for number in 0..<3 { try await visit(number, scene.device) }
@@ -122,7 +122,7 @@ import TidelineTestSupport
         #expect(try await scene.device.todos().read(id: "a") == row)
     }
 
-    @Test("lost answers and restarts change nothing", arguments: [1, 2, 3])
+    @Test("Lost answers and restarts change nothing", arguments: [1, 2, 3])
     func lostAnswersAndRestarts(lost: Int) async throws {
         try await withTemporaryFile { path in
             var fates = [BatchTap.Fate](repeating: .deliver, count: lost)
@@ -142,7 +142,7 @@ import TidelineTestSupport
     }
 
     /// A process that is killed after a transaction of the store stores nothing more.
-    @Test("a kill between any two transactions of the store loses and duplicates nothing")
+    @Test("A kill between any two transactions of the store loses and duplicates nothing")
     func aKillAnywhere() async throws {
         var kept = 0
         while true {
@@ -175,7 +175,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a stored edit that cannot be read is reported for its operation, and the others are sent",
+        "A stored edit that cannot be read is reported for its operation, and the others are sent",
         arguments: ["edit", "before"],
         ["'{\"rank\":'", "'[]'", "'x'", "''", "x'00'", "7"]
     )
@@ -214,7 +214,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 108.
-    @Test("a row inserted after a delete keeps no value of the deleted row")
+    @Test("A row inserted after a delete keeps no value of the deleted row")
     func insertedAfterADelete() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await visit(0, scene.device)
@@ -233,7 +233,7 @@ import TidelineTestSupport
         #expect(try await scene.device.todos().read(id: "a")?.rank == nil)
     }
 
-    @Test("a row deleted and inserted in one transaction keeps no value of the server's row")
+    @Test("A row deleted and inserted in one transaction keeps no value of the server's row")
     func deletedAndInsertedInOne() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await visit(0, scene.device)
@@ -253,7 +253,7 @@ import TidelineTestSupport
         #expect(row.text == "last" && row.rank == nil)
     }
 
-    @Test("a row that one transaction inserts and another deletes is sent as both")
+    @Test("A row that one transaction inserts and another deletes is sent as both")
     func insertedAndDeleted() async throws {
         let scene = try await Scene()
         try await visit(0, scene.device)
@@ -269,7 +269,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 16 with locked phones.
     @Test(
-        "a row that one transaction deletes and two later ones write is kept by a retry of all three"
+        "A row that one transaction deletes and two later ones write is kept by a retry of all three"
     )
     func retriedTogether() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])
@@ -293,7 +293,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 106553.
-    @Test("a retry of a row that was inserted, deleted, and inserted again meets the row")
+    @Test("A retry of a row that was inserted, deleted, and inserted again meets the row")
     func retriedInsertsOfOneRow() async throws {
         let scene = try await Scene()
         try await scene.other.client.table(Todo.self).insert(Todo(id: "n", text: "theirs"))
@@ -317,7 +317,7 @@ import TidelineTestSupport
         #expect(try await scene.device.queue().isEmpty)
     }
 
-    @Test("a retry of a row that was inserted and deleted deletes the server's row")
+    @Test("A retry of a row that was inserted and deleted deletes the server's row")
     func retriedInsertAndDelete() async throws {
         let scene = try await Scene()
         try await scene.other.client.table(Todo.self).insert(Todo(id: "n", text: "theirs"))
@@ -337,7 +337,7 @@ import TidelineTestSupport
         #expect(try await scene.device.queue().isEmpty)
     }
 
-    @Test("a transaction between two that a retry joins keeps its position")
+    @Test("A transaction between two that a retry joins keeps its position")
     func betweenTwoRetriedTogether() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])
         try await scene.set("a", "b", to: "1")
@@ -354,7 +354,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 697.
-    @Test("a row inserted after a delete that gave way takes no value of the server's row")
+    @Test("A row inserted after a delete that gave way takes no value of the server's row")
     func insertedAfterADeleteThatGaveWay() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await scene.device.context.transaction { transaction in

@@ -337,7 +337,7 @@ private let forms: [Form] = [
     }
 
     @Test(
-        "a condition finds the records that the same Swift condition finds",
+        "A condition finds the records that the same Swift condition finds",
         arguments: StoreKind.allCases
     )
     func holds(kind: StoreKind) async throws {
@@ -360,7 +360,7 @@ private let forms: [Form] = [
         }
     }
 
-    @Test("the server finds the same records, and a pull stores and removes them")
+    @Test("The server finds the same records, and a pull stores and removes them")
     func pulls() async throws {
         let server = try await InProcessServer(tables: [Self.schema])
         let writer = try await Self.device(server.transport).client.table(Job.self)
@@ -378,7 +378,7 @@ private let forms: [Form] = [
         }
     }
 
-    @Test("a row that no longer matches a condition on its array leaves the device")
+    @Test("A row that no longer matches a condition on its array leaves the device")
     func leaves() async throws {
         let server = try await InProcessServer(tables: [Self.schema])
         let writer = try await Self.device(server.transport).client.table(Job.self)
@@ -394,7 +394,7 @@ private let forms: [Form] = [
         #expect(try await table.read().map(\.id) == ["4"])
     }
 
-    @Test("records are ordered by a property of a nested value")
+    @Test("Records are ordered by a property of a nested value")
     func orders() async throws {
         try await withTemporaryFile { path in
             for kind in StoreKind.allCases {
@@ -430,7 +430,7 @@ private let forms: [Form] = [
         }
     }
 
-    @Test("conditions are made outside of a query, and combined")
+    @Test("Conditions are made outside of a query, and combined")
     func combined() async throws {
         let device = try await Self.device(ScriptedTransport())
         let table = try device.client.syncTable(Job.self)
@@ -453,7 +453,7 @@ private let forms: [Form] = [
         #expect(error?.code == .unsupportedQuery)
     }
 
-    @Test("a row without a value has the default of its property")
+    @Test("A row without a value has the default of its property")
     func defaults() async throws {
         let device = try await Self.device(ScriptedTransport())
         try await device.seed([["id": "a", "title": "x"]], "Job")
@@ -465,7 +465,7 @@ private let forms: [Form] = [
         #expect(try await table.count(where: { $0.billing.city == nil }) == 1)
     }
 
-    @Test("trees of nested conditions")
+    @Test("Trees of nested conditions")
     func trees() throws {
         func text(_ condition: (Columns<Job>) throws -> Condition) throws -> String {
             try ODataWriter(.v4).filter(try Filter(for: Job.self, where: condition).expression)
@@ -491,7 +491,7 @@ private let forms: [Form] = [
         )
     }
 
-    @Test("conditions on the elements of two columns work on the device, and are not sent")
+    @Test("Conditions on the elements of two columns work on the device, and are not sent")
     func twoColumns() async throws {
         let device = try await Self.device(ScriptedTransport())
         let table = try device.client.syncTable(Job.self)
@@ -511,7 +511,7 @@ private let forms: [Form] = [
         #expect(error?.code == .unsupportedQuery)
     }
 
-    @Test("an original server does not get a condition that it cannot read")
+    @Test("An original server does not get a condition that it cannot read")
     func originals() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Job.self], generation: .classic)
@@ -523,7 +523,7 @@ private let forms: [Form] = [
         #expect(transport.sent.isEmpty)
     }
 
-    @Test("what cannot be expressed is named")
+    @Test("What cannot be expressed is named")
     func unsupported() throws {
         func message(_ condition: (Columns<Job>) throws -> Condition) -> String {
             let error = #expect(throws: SyncError.self) {

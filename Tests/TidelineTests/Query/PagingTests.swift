@@ -100,7 +100,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("pages in any order are what one read returns", arguments: 0..<40 as Range<UInt64>)
+    @Test("Pages in any order are what one read returns", arguments: 0..<40 as Range<UInt64>)
     func samePages(seed: UInt64) async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -131,7 +131,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "no record is skipped or returned twice while others are added and removed",
+        "No record is skipped or returned twice while others are added and removed",
         arguments: 0..<30 as Range<UInt64>
     )
     func concurrentChanges(seed: UInt64) async throws {
@@ -162,7 +162,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the record whose successors are read need not exist any longer")
+    @Test("The record whose successors are read need not exist any longer")
     func removedRecord() async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -182,7 +182,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a page without the properties of its order has no next page, nor has an order by rank")
+    @Test("A page without the properties of its order has no next page, nor has an order by rank")
     func rejects() throws {
         let record = Entry(id: "a", name: "b")
         let part = try Query<Entry>().sorted(by: .ascending(\.name)).selecting(\.rank)
@@ -195,7 +195,7 @@ import TidelineTestSupport
         #expect(throws: SyncError.self) { try ranked.after(record) }
     }
 
-    @Test("a server gets the position as a filter, but no position in a localized order")
+    @Test("A server gets the position as a filter, but no position in a localized order")
     func remote() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Entry.self])

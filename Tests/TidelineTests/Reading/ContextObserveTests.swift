@@ -26,7 +26,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an observation shows the result, and each change of a table that it read",
+        "An observation shows the result, and each change of a table that it read",
         arguments: StoreKind.allCases
     )
     func changes(kind: StoreKind) async throws {
@@ -56,7 +56,7 @@ import TidelineTestSupport
         func add() { state.withLock { $0 += 1 } }
     }
 
-    @Test("a change of other rows does not run the closure")
+    @Test("A change of other rows does not run the closure")
     func otherChanges() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
@@ -89,7 +89,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a total count is observed beyond the limit of its query")
+    @Test("A total count is observed beyond the limit of its query")
     func totalCounts() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
@@ -107,7 +107,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an equal result is not repeated; one that cannot be compared is")
+    @Test("An equal result is not repeated; one that cannot be compared is")
     func equalResults() async throws {
         struct Opaque: Sendable { var count: Int }
         let device = try await Device(ScriptedTransport())
@@ -129,7 +129,7 @@ import TidelineTestSupport
         #expect(try await equal.next() == [true])
     }
 
-    @Test("an error of the closure ends the iteration, and a new one begins again")
+    @Test("An error of the closure ends the iteration, and a new one begins again")
     func errors() async throws {
         let device = try await Device(ScriptedTransport())
         let todos = try device.todos()
@@ -147,7 +147,7 @@ import TidelineTestSupport
         #expect(try await again.next() == ["good"])
     }
 
-    @Test("an observation ends when its task is cancelled")
+    @Test("An observation ends when its task is cancelled")
     func cancellation() async throws {
         let device = try await Device(ScriptedTransport())
         let (started, start) = AsyncStream.makeStream(of: Int.self)
@@ -206,7 +206,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a commit just before or after a read is not missed", arguments: [0, 1, 2, 3])
+    @Test("A commit just before or after a read is not missed", arguments: [0, 1, 2, 3])
     func commitsAroundReads(number: Int) async throws {
         try await withTemporaryFile { path in
             let store = HookedStore(try SQLiteStore(path: path))
@@ -237,7 +237,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an observation waits while the store cannot be read")
+    @Test("An observation waits while the store cannot be read")
     func unavailableStore() async throws {
         let store = HookedStore(MemoryStore())
         let device = try await Device(ScriptedTransport(), store: store)
@@ -258,7 +258,7 @@ import TidelineTestSupport
         try await task.value
     }
 
-    @Test("many queries of a table are observed as the whole table")
+    @Test("Many queries of a table are observed as the whole table")
     func manyQueries() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)

@@ -51,7 +51,7 @@ import TidelineTestSupport
         if let fault = state.fault { throw Mixed(what: fault) }
     }
 
-    @Test("no read and no observation shows a mix of two states")
+    @Test("No read and no observation shows a mix of two states")
     func neverMixed() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()

@@ -56,7 +56,7 @@ private struct Visit: SyncRecord, Hashable {
         place: Visit.Place(city: "Kiel")
     )
 
-    @Test("a result is decoded into a type, also across tables")
+    @Test("A result is decoded into a type, also across tables")
     func decoding() async throws {
         struct Total: Decodable, Hashable {
             var title: String
@@ -87,7 +87,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("each kind of value is decoded as the store has it, and found by interpolation")
+    @Test("Each kind of value is decoded as the store has it, and found by interpolation")
     func kinds() async throws {
         struct Whole: Decodable, Hashable {
             var id: String
@@ -138,7 +138,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("nested values are decoded whatever is in them")
+    @Test("Nested values are decoded whatever is in them")
     func nestedValues() async throws {
         struct Part: Codable, Hashable {
             var name = ""
@@ -194,7 +194,7 @@ private struct Visit: SyncRecord, Hashable {
     }
 
     @Test(
-        "an instant that is out of range, and a value that is too long, are errors of the statement"
+        "An instant that is out of range, and a value that is too long, are errors of the statement"
     )
     func outOfRange() async throws {
         try await withDevice { device, _ in
@@ -215,7 +215,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("a value is never part of the statement")
+    @Test("A value is never part of the statement")
     func injection() async throws {
         try await withDevice { device, _ in
             let todos = try device.todos()
@@ -267,7 +267,7 @@ private struct Visit: SyncRecord, Hashable {
     struct Unknown: Sendable { var pair = (1, 2) }
 
     @Test(
-        "statements that do more than read the app's tables are rejected",
+        "Statements that do more than read the app's tables are rejected",
         arguments: [false, true]
     )
     func confinement(inTransaction: Bool) async throws {
@@ -291,7 +291,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("statements that only read the app's tables are accepted")
+    @Test("Statements that only read the app's tables are accepted")
     func accepted() async throws {
         try await withDevice { device, visits in
             try await visits.insert(Self.visit)
@@ -320,7 +320,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("a cached statement of the store is not run as SQL of the app, and the other way round")
+    @Test("A cached statement of the store is not run as SQL of the app, and the other way round")
     func statementCaches() async throws {
         try await withTemporaryFile { path in
             let database = try Database(path: path)
@@ -350,7 +350,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("an observation follows the tables that its SQL reads")
+    @Test("An observation follows the tables that its SQL reads")
     func observed() async throws {
         try await withDevice { device, visits in
             var seen = device.context.observe { reader in
@@ -367,7 +367,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("a row that does not decode is an error that names the column")
+    @Test("A row that does not decode is an error that names the column")
     func misfits() async throws {
         struct Strict: Decodable { var minutes: Int }
         try await withDevice { device, visits in
@@ -388,7 +388,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("a transaction's SQL sees its changes")
+    @Test("A transaction's SQL sees its changes")
     func inTransactions() async throws {
         try await withDevice { device, _ in
             try await device.context.transaction { transaction in
@@ -404,7 +404,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("an endless statement ends when its task is cancelled")
+    @Test("An endless statement ends when its task is cancelled")
     func cancellation() async throws {
         try await withDevice { device, _ in
             let context = device.context
@@ -435,7 +435,7 @@ private struct Visit: SyncRecord, Hashable {
         """
 
     @Test(
-        "an endless statement in a transaction ends when its task is cancelled, and changes nothing",
+        "An endless statement in a transaction ends when its task is cancelled, and changes nothing",
         .timeLimit(.minutes(5))
     )
     func cancelledTransaction() async throws {
@@ -458,7 +458,7 @@ private struct Visit: SyncRecord, Hashable {
     }
 
     @Test(
-        "endless statements on all cores stop neither other tasks nor their own cancellation",
+        "Endless statements on all cores stop neither other tasks nor their own cancellation",
         .timeLimit(.minutes(5))
     )
     func manyAtOnce() async throws {
@@ -484,7 +484,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("a store without SQL rejects it")
+    @Test("A store without SQL rejects it")
     func otherStores() async throws {
         let device = try await Device(ScriptedTransport())
         let found = await code { _ = try await device.context.read { try $0.sql("SELECT 1") } }

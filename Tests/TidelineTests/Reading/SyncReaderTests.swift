@@ -11,7 +11,7 @@ import TidelineTestSupport
     private struct Odd: Error, Equatable {}
 
     @Test(
-        "a reader has typed and untyped tables, with the reads of a transaction",
+        "A reader has typed and untyped tables, with the reads of a transaction",
         arguments: StoreKind.allCases
     )
     func tables(kind: StoreKind) async throws {
@@ -43,7 +43,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a commit between two reads of a reader is not seen")
+    @Test("A commit between two reads of a reader is not seen")
     func oneState() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
@@ -75,7 +75,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "functions read from a reader and from a transaction, whose changes they see",
+        "Functions read from a reader and from a transaction, whose changes they see",
         arguments: StoreKind.allCases
     )
     func inTransactions(kind: StoreKind) async throws {
@@ -97,7 +97,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an error of the closure is rethrown unchanged", arguments: StoreKind.allCases)
+    @Test("An error of the closure is rethrown unchanged", arguments: StoreKind.allCases)
     func errors(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: kind.stores(in: path)("one"))
@@ -120,7 +120,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a reader and its tables throw after the end of the closure")
+    @Test("A reader and its tables throw after the end of the closure")
     func afterTheEnd() async throws {
         let device = try await Device(ScriptedTransport())
         // Kept beyond the closure on purpose; only this test uses it.
@@ -136,7 +136,7 @@ import TidelineTestSupport
         #expect(await code { _ = try inTransaction.read() } == .transactionEnded)
     }
 
-    @Test("a cancelled task does not read on")
+    @Test("A cancelled task does not read on")
     func cancellation() async throws {
         let device = try await Device(ScriptedTransport())
         let context = device.context
@@ -147,7 +147,7 @@ import TidelineTestSupport
         #expect(await code { try await task.value } == .cancelled)
     }
 
-    @Test("a client without a store has no state to read")
+    @Test("A client without a store has no state to read")
     func withoutAStore() async throws {
         let client = SyncClient(endpoint: Device.endpoint, transport: ScriptedTransport())
         let read = await code { try await client.syncContext.read { _ in } }
@@ -158,7 +158,7 @@ import TidelineTestSupport
         #expect(observed == .storeNotInitialized)
     }
 
-    @Test("the closure does not run on the caller's actor")
+    @Test("The closure does not run on the caller's actor")
     @MainActor func isolation() async throws {
         let device = try await Device(ScriptedTransport())
         let isMain = try await device.context.read { _ in Thread.isMainThread }

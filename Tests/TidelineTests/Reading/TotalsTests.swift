@@ -51,7 +51,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("totals of no records are zero, nil or empty", arguments: StoreKind.allCases)
+    @Test("Totals of no records are zero, nil or empty", arguments: StoreKind.allCases)
     func empty(kind: StoreKind) async throws {
         try await withDevice(kind) { _, jobs in
             let minutes = try await jobs.sum(\.minutes)
@@ -70,7 +70,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("the form of each call, on tables, in readers and in transactions")
+    @Test("The form of each call, on tables, in readers and in transactions")
     func forms() async throws {
         try await withDevice(.file) { device, jobs in
             try await jobs.insert([
@@ -126,7 +126,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("each verb takes a predicate, too, on tables, in readers and in transactions")
+    @Test("Each verb takes a predicate on tables, in readers and in transactions")
     func predicates() async throws {
         try await withDevice(.file) { device, jobs in
             try await jobs.insert([
@@ -169,7 +169,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("a row without a value counts with the property's default", arguments: StoreKind.allCases)
+    @Test("A row without a value counts with the property's default", arguments: StoreKind.allCases)
     func absentValues(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let store = try await kind.stores(in: path)("one")
@@ -190,7 +190,7 @@ private struct OldJob: SyncRecord {
     }
 
     @Test(
-        "a sum that does not fit is an error, and its average is not",
+        "A sum that does not fit is an error, and its average is not",
         arguments: StoreKind.allCases
     )
     func overflow(kind: StoreKind) async throws {
@@ -210,7 +210,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("columns that cannot be added or grouped are rejected", arguments: StoreKind.allCases)
+    @Test("Columns that cannot be added or grouped are rejected", arguments: StoreKind.allCases)
     func unsupported(kind: StoreKind) async throws {
         try await withDevice(kind) { device, jobs in
             #expect(await code { _ = try await jobs.count(by: \.tags) } == .unsupportedQuery)
@@ -230,7 +230,7 @@ private struct OldJob: SyncRecord {
         await code { _ = try await rows.totals(of: column, by: group, Query()) }
     }
 
-    @Test("a value that does not fit its column counts as missing", arguments: StoreKind.allCases)
+    @Test("A value that does not fit its column counts as missing", arguments: StoreKind.allCases)
     func misfits(kind: StoreKind) async throws {
         try await withDevice(kind) { device, _ in
             try await device.seed(
@@ -250,7 +250,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("observed totals follow every change of their table")
+    @Test("Observed totals follow every change of their table")
     func observed() async throws {
         try await withDevice(.file) { device, jobs in
             try await jobs.insert([Job(id: "a", minutes: 10), Job(id: "b", minutes: 20)])
@@ -294,7 +294,7 @@ private struct OldJob: SyncRecord {
         return job
     }
 
-    @Test("totals equal those of the records in memory", arguments: StoreKind.allCases)
+    @Test("Totals equal those of the records in memory", arguments: StoreKind.allCases)
     func property(kind: StoreKind) async throws {
         for seed in Self.seeds {
             var random = SeededGenerator(seed: seed)

@@ -29,7 +29,7 @@ import TidelineTestSupport
         return (scene, try #require(errors.first))
     }
 
-    @Test("a child of a deleted parent is parked with its values, and stays so after a restart")
+    @Test("A child of a deleted parent is parked with its values, and stays so after a restart")
     func parked() async throws {
         let (scene, error) = try await orphaned()
         let expected = BrokenReference(
@@ -54,7 +54,7 @@ import TidelineTestSupport
         #expect(scene.tap.bodies.count + scene.tap.singles.count == sent)
     }
 
-    @Test("the parent is restored from this device or from the server", arguments: [false, true])
+    @Test("The parent is restored from this device or from the server", arguments: [false, true])
     func restored(afterPull: Bool) async throws {
         let (scene, error) = try await orphaned(pulls: afterPull)
         if afterPull { try await scene.pull(scene.device) }
@@ -69,7 +69,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a parent that this device has edited is restored with the edit",
+        "A parent that this device has edited is restored with the edit",
         arguments: [false, true]
     )
     func restoredEdit(isGiven: Bool) async throws {
@@ -100,7 +100,7 @@ import TidelineTestSupport
         #expect(job?.title == "Pump")
     }
 
-    @Test("a parent whose values neither side has kept is not restored without values")
+    @Test("A parent whose values neither side has kept is not restored without values")
     func bare() async throws {
         let (scene, error) = try await orphaned(pulls: true) { table in
             if table.name == "Customer" { table.tombstones = .bare }
@@ -117,7 +117,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a parent that the server has again is not inserted again, and a later delete of it is sent",
+        "A parent that the server has again is not inserted again, and a later delete of it is sent",
         arguments: [false, true]
     )
     func restoredElsewhere(pulls: Bool) async throws {
@@ -139,7 +139,7 @@ import TidelineTestSupport
         #expect(customers.map(\.id) == ["d"])
     }
 
-    @Test("the parent is inserted with the values of the app")
+    @Test("The parent is inserted with the values of the app")
     func restoredWith() async throws {
         let (scene, error) = try await orphaned()
         try await error.restoreParent(with: Field.Customer(id: "other", name: "New"))
@@ -148,7 +148,7 @@ import TidelineTestSupport
         #expect(customer?.name == "New")
     }
 
-    @Test("the row is moved to another parent, or to none", arguments: ["d", nil])
+    @Test("The row is moved to another parent, or to none", arguments: ["d", nil])
     func moved(parent: String?) async throws {
         let (scene, error) = try await orphaned()
         try await error.moveToParent(parent)
@@ -159,7 +159,7 @@ import TidelineTestSupport
         #expect(job?.title == "Pump")
     }
 
-    @Test("the row is discarded")
+    @Test("The row is discarded")
     func discarded() async throws {
         let (scene, error) = try await orphaned()
         try await error.cancelOperationAndDiscardItem()
@@ -168,7 +168,7 @@ import TidelineTestSupport
         #expect(try await scene.contents(scene.device) == ["Customer d", "Note n"])
     }
 
-    @Test("a row that moves to a deleted parent is parked, and moved elsewhere")
+    @Test("A row that moves to a deleted parent is parked, and moved elsewhere")
     func movedToMissing() async throws {
         let (scene, first) = try await orphaned()
         try await first.moveToParent("d")
@@ -202,7 +202,7 @@ import TidelineTestSupport
         "Customer c", "Job j k", "Visit v1 v2 v3", "Invoice i", "Note n",
     ]
 
-    @Test("a rejected delete of a parent is parked with its children, and all come back together")
+    @Test("A rejected delete of a parent is parked with its children, and all come back together")
     func discardedDelete() async throws {
         let scene = try await referenced()
         let errors = try await scene.device.context.operationErrors()
@@ -221,7 +221,7 @@ import TidelineTestSupport
         #expect(note?.customerID == "c")
     }
 
-    @Test("a rejected delete of a parent is sent again after the cause is gone")
+    @Test("A rejected delete of a parent is sent again after the cause is gone")
     func retriedDelete() async throws {
         let scene = try await referenced()
         let errors = try await scene.device.context.operationErrors()
@@ -234,7 +234,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a pending change of a row that the server deleted with its parent is a conflict, not lost"
+        "A pending change of a row that the server deleted with its parent is a conflict, not lost"
     )
     func changedAndDeleted() async throws {
         let scene = try await FieldScene()

@@ -60,7 +60,7 @@ import TidelineTestSupport
         return (scene, device, gate)
     }
 
-    @Test("the delete of a parent follows that of a child, which the server fails to process once")
+    @Test("The delete of a parent follows that of a child, which the server fails to process once")
     func failed() async throws {
         let (scene, device, _) = try await scene("Invoice/i", status: 500)
         try await device.client.syncTable(Field.Invoice.self).delete(id: "i")
@@ -70,7 +70,7 @@ import TidelineTestSupport
         #expect(try await device.queue().isEmpty)
     }
 
-    @Test("the delete of a parent waits without an error while the delete of a child is parked")
+    @Test("The delete of a parent waits without an error while the delete of a child is parked")
     func parked() async throws {
         let (scene, device, gate) = try await scene("Invoice/i", status: 422)
         try await device.client.syncTable(Field.Invoice.self).delete(id: "i")
@@ -86,7 +86,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Customer c d", "Job k", "Note n"])
     }
 
-    @Test("a parent whose child the user keeps after all is not deleted, and the app learns it")
+    @Test("A parent whose child the user keeps after all is not deleted, and the app learns it")
     func kept() async throws {
         let (scene, device, _) = try await scene("Invoice/i", status: 422)
         try await device.client.syncTable(Field.Invoice.self).delete(id: "i")
@@ -99,7 +99,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents().contains("Job j k"))
     }
 
-    @Test("a child in conflict that left its parent is not deleted with the parent")
+    @Test("A child in conflict that left its parent is not deleted with the parent")
     func conflict() async throws {
         let (scene, device, _) = try await scene("none", status: 500)
         try await scene.other.client.syncTable(Field.Job.self).update(id: "k") {
@@ -120,7 +120,7 @@ import TidelineTestSupport
         #expect(job?.title == "Valve, urgent")
     }
 
-    @Test("transactions that wait for each other's children are sent together")
+    @Test("Transactions that wait for each other's children are sent together")
     func cycle() async throws {
         let (scene, device, _) = try await scene("none", status: 500)
         try await device.context.transaction { transaction in

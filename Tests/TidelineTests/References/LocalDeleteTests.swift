@@ -9,7 +9,7 @@ import TidelineTestSupport
 
 @Suite struct LocalDeleteTests {
     @Test(
-        "a delete of a parent deletes its children before it, in one group, and clears other references"
+        "A delete of a parent deletes its children before it, in one group, and clears other references"
     )
     func cascade() async throws {
         let scene = try await FieldScene()
@@ -34,7 +34,7 @@ import TidelineTestSupport
         #expect(try await scene.other.missingParents().isEmpty)
     }
 
-    @Test("a reference with the rule restrict anywhere below a row prevents its delete")
+    @Test("A reference with the rule restrict anywhere below a row prevents its delete")
     func restrict() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -69,7 +69,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Note n"])
     }
 
-    @Test("children that the server never had leave the queue with their parent")
+    @Test("Children that the server never had leave the queue with their parent")
     func unsent() async throws {
         let scene = try await FieldScene()
         try await scene.device.client.syncTable(Field.Customer.self)
@@ -81,7 +81,7 @@ import TidelineTestSupport
         #expect(try await scene.contents(scene.device).isEmpty)
     }
 
-    @Test("a parent that was changed before its children is deleted after them")
+    @Test("A parent that was changed before its children is deleted after them")
     func changedBefore() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -94,7 +94,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Note n"])
     }
 
-    @Test("rows that refer to each other in a cycle are deleted together")
+    @Test("Rows that refer to each other in a cycle are deleted together")
     func cycle() async throws {
         let scene = try await FieldScene()
         try await scene.device.context.transaction { transaction in
@@ -110,7 +110,7 @@ import TidelineTestSupport
         #expect(try await scene.contents(scene.device) == ["Visit b"])
     }
 
-    @Test("a delete that concerns more rows than the limit changes nothing and says how to go on")
+    @Test("A delete that concerns more rows than the limit changes nothing and says how to go on")
     func limit() async throws {
         var limits = SyncLimits()
         limits.cascadeRowsMax = 5
@@ -126,7 +126,7 @@ import TidelineTestSupport
         #expect(try await scene.device.queue().count == 4)
     }
 
-    @Test("an observer sees the delete of a parent and its children as one change")
+    @Test("An observer sees the delete of a parent and its children as one change")
     func observed() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -146,7 +146,7 @@ import TidelineTestSupport
         #expect(seen == [[1, 2, 3], [0, 0, 0]])
     }
 
-    @Test("a process that ends during the delete of a parent leaves all rows or none")
+    @Test("A process that ends during the delete of a parent leaves all rows or none")
     func killed() async throws {
         try await withTemporaryFile { path in
             let store = TroubledStore(try SQLiteStore(path: path))

@@ -74,7 +74,7 @@ import TidelineTestSupport
         case inTransactions
     }
 
-    @Test("rows that refer to each other are inserted and deleted", arguments: Way.allCases)
+    @Test("Rows that refer to each other are inserted and deleted", arguments: Way.allCases)
     func customers(_ way: Way) async throws {
         let scene = try await Scene()
         let client = scene.device.client
@@ -118,7 +118,7 @@ import TidelineTestSupport
         #expect(try await scene.pulled("Contact", "customerID").isEmpty)
     }
 
-    @Test("rows in a cycle are inserted and deleted", arguments: ["p1", "p2", "p3"])
+    @Test("Rows in a cycle are inserted and deleted", arguments: ["p1", "p2", "p3"])
     func places(deleted: String) async throws {
         let scene = try await Scene()
         let places = try scene.device.client.syncTable(Place.self)
@@ -134,7 +134,7 @@ import TidelineTestSupport
         #expect(try await scene.pulled("Place", "inID").isEmpty)
     }
 
-    @Test("a change that another device made to one of them is a conflict")
+    @Test("A change that another device made to one of them is a conflict")
     func conflict() async throws {
         let scene = try await Scene()
         let client = scene.device.client

@@ -8,7 +8,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct ParentOrderTests {
-    @Test("a row in the queue that gets a new parent is sent after it")
+    @Test("A row in the queue that gets a new parent is sent after it")
     func movedInQueue() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -25,7 +25,7 @@ import TidelineTestSupport
         #expect(contents.prefix(3) == ["Customer c d", "Job j k x", "Visit v1 v2 v3 w"])
     }
 
-    @Test("a row that leaves its parent for a new one is not deleted with the old one")
+    @Test("A row that leaves its parent for a new one is not deleted with the old one")
     func leavesDeleted() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -41,7 +41,7 @@ import TidelineTestSupport
         #expect(try await scene.other.missingParents().isEmpty)
     }
 
-    @Test("a transaction that inserts a child before its parent is accepted")
+    @Test("A transaction that inserts a child before its parent is accepted")
     func withinTransaction() async throws {
         let scene = try await FieldScene()
         try await scene.device.context.transaction { transaction in
@@ -54,7 +54,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a child of a rejected parent waits with it, and follows it when the app resolves the error"
+        "A child of a rejected parent waits with it, and follows it when the app resolves the error"
     )
     func waitsForRejected() async throws {
         let scene = try await FieldScene()
@@ -83,7 +83,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("transactions that insert parents of each other's rows are sent together")
+    @Test("Transactions that insert parents of each other's rows are sent together")
     func withEachOther() async throws {
         let scene = try await FieldScene()
         let context = scene.device.context
@@ -105,7 +105,7 @@ import TidelineTestSupport
         #expect(Set(scene.tap.groups.first ?? []).count == 1)
     }
 
-    @Test("inserts that refer to each other do not wait for each other forever, and are accepted")
+    @Test("Inserts that refer to each other do not wait for each other forever, and are accepted")
     func cycle() async throws {
         let scene = try await FieldScene()
         let visits = try scene.device.client.syncTable(Field.Visit.self)

@@ -10,7 +10,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct ReferenceDeclarationTests {
-    @Test("the references of a model are those of its table")
+    @Test("The references of a model are those of its table")
     func declared() throws {
         let visits = try RecordSchema.of(Field.Visit.self).table
         #expect(
@@ -24,7 +24,7 @@ import TidelineTestSupport
         #expect(try RecordSchema.of(Field.Customer.self).table.references.isEmpty)
     }
 
-    @Test("a reference that the server declares differently is a difference of the documents")
+    @Test("A reference that the server declares differently is a difference of the documents")
     func document() throws {
         let app = try SchemaDocument(of: Field.models)
         #expect(
@@ -87,7 +87,7 @@ import TidelineTestSupport
         var todo: String?
     }
 
-    @Test("a reference that no value can satisfy is rejected with the remedy")
+    @Test("A reference that no value can satisfy is rejected with the remedy")
     func wrongModels() throws {
         let remedies: [(any SyncRecord.Type, String)] = [
             (Counted.self, "Name a property of type String."),
@@ -104,13 +104,13 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a table that stays on the device may refer to others")
+    @Test("A table that stays on the device may refer to others")
     func localTable() throws {
         let drafts = try RecordSchema.of(Draft.self).table
         #expect(drafts.references == [TableReference("next", to: "Draft", onDelete: .setNull)])
     }
 
-    @Test("a store is not opened for tables whose references contradict each other")
+    @Test("A store is not opened for tables whose references contradict each other")
     func wrongTables() async throws {
         let todos = TableSchema(name: "Todo", columns: [ColumnDefinition("text", .string)])
         var jobs = TableSchema(name: "Job", columns: [ColumnDefinition("todo", .string)])
@@ -130,7 +130,7 @@ import TidelineTestSupport
         _ = try await Device(ScriptedTransport(), tables: [], schemas: [local, jobs])
     }
 
-    @Test("the rows of a parent are found by an index of the store")
+    @Test("The rows of a parent are found by an index of the store")
     func indexes() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)

@@ -21,7 +21,7 @@ import TidelineTestSupport
     /// Seeds in which operations once waited for each other, or a parent was deleted before its child.
     private static let known: [UInt64] = [271, 495, 5305]
 
-    @Test("after quiescence no device has an orphan, and no child is lost without an error")
+    @Test("After quiescence no device has an orphan, and no child is lost without an error")
     func relations() async throws {
         for seed in Self.seeds {
             do {

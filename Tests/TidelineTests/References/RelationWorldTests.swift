@@ -19,7 +19,7 @@ import TidelineTestSupport
         return Array((first ?? 1)..<((first ?? 1) + (count ?? 1)))
     }
 
-    @Test("related rows survive faults, kills and purges, and no device has an orphan")
+    @Test("Related rows survive faults, kills and purges, and no device has an orphan")
     func relations() {
         for seed in Self.seeds {
             do {

@@ -21,7 +21,7 @@ import TidelineTestSupport
         return (device, tap)
     }
 
-    @Test("a row that the server deleted only within the transaction is not taken for deleted")
+    @Test("A row that the server deleted only within the transaction is not taken for deleted")
     func deletedWithin() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -44,7 +44,7 @@ import TidelineTestSupport
         #expect(try await scene.contents(device) == all)
     }
 
-    @Test("a version that existed only within the transaction is not stored")
+    @Test("A version that existed only within the transaction is not stored")
     func versionWithin() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -77,7 +77,7 @@ import TidelineTestSupport
         #expect(note["version"] == truth?["version"])
     }
 
-    @Test("deletes of a transaction are sent by their tables, children first")
+    @Test("Deletes of a transaction are sent by their tables, children first")
     func orderOfTables() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -91,7 +91,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Note n"])
     }
 
-    @Test("a success next to the rejection of another operation of the transaction does not count")
+    @Test("A success next to the rejection of another operation of the transaction does not count")
     func success() async throws {
         let scene = try await FieldScene()
         try await scene.device.context.transaction { transaction in

@@ -241,7 +241,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "after random changes, each observed value is that of a fresh read",
+        "After random changes, each observed value is that of a fresh read",
         arguments: StoreKind.allCases,
         TestScope.first(6, of: Array(1...60))
     )
@@ -263,7 +263,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a commit of another store on the file makes an observation read everything",
+        "A commit of another store on the file makes an observation read everything",
         arguments: 1...8
     )
     func otherStores(seed: Int) async throws {

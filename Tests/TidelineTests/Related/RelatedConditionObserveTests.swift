@@ -38,7 +38,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("sums, averages, counts and distinct values")
+    @Test("Sums, averages, counts and distinct values")
     func totals() async throws {
         try await withJobs { device, customers in
             var values = device.context.observe { reader in
@@ -56,7 +56,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("searches")
+    @Test("Searches")
     func searches() async throws {
         try await withJobs { device, customers in
             let jobs = try device.client.syncTable(Job.self)

@@ -12,7 +12,7 @@ import TidelineTestSupport
     typealias Job = Firm.Job
     typealias Visit = Firm.Visit
 
-    @Test("records are found by their parents and children", arguments: StoreKind.allCases)
+    @Test("Records are found by their parents and children", arguments: StoreKind.allCases)
     func conditions(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -33,7 +33,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a condition on related records may contain another one", arguments: StoreKind.allCases)
+    @Test("A condition on related records may contain another one", arguments: StoreKind.allCases)
     func nested(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -52,7 +52,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("sums, changes and deletes take the condition", arguments: StoreKind.allCases)
+    @Test("Sums, changes and deletes take the condition", arguments: StoreKind.allCases)
     func bulk(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -71,7 +71,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a server cannot evaluate the condition")
+    @Test("A server cannot evaluate the condition")
     func pulls() async throws {
         let device = try await Firm.device(MemoryStore())
         let jobs = try device.client.syncTable(Job.self)
@@ -86,7 +86,7 @@ import TidelineTestSupport
         #expect(remote?.code == .unsupportedQuery)
     }
 
-    @Test("a table that the client does not have is an error", arguments: StoreKind.allCases)
+    @Test("A table that the client does not have is an error", arguments: StoreKind.allCases)
     func unknownTables(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             let jobs = try device.client.syncTable(Job.self)
@@ -97,7 +97,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a condition that is nested too deep is an error")
+    @Test("A condition that is nested too deep is an error")
     func depth() async throws {
         try await Firm.withDevice(.file) { device in
             try await Firm.fill(device)
@@ -121,7 +121,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a deep condition on the other table is evaluated", arguments: StoreKind.allCases)
+    @Test("A deep condition on the other table is evaluated", arguments: StoreKind.allCases)
     func deepInside(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)

@@ -55,7 +55,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("no observed value shows a mix of two states", arguments: [1, 2])
+    @Test("No observed value shows a mix of two states", arguments: [1, 2])
     func neverMixed(stores: Int) async throws {
         try await withTemporaryFile { path in
             let here = try await Firm.device(try SQLiteStore(path: path))

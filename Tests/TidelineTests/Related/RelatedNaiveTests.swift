@@ -155,7 +155,7 @@ import TidelineTestSupport
         #expect(foundUp == wantedUp)
     }
 
-    @Test("queries have the results of loops", arguments: StoreKind.allCases, 1...25)
+    @Test("Queries have the results of loops", arguments: StoreKind.allCases, 1...25)
     func queries(kind: StoreKind, seed: Int) async throws {
         try await Firm.withDevice(kind) { device in
             var random = SeededGenerator(seed: UInt64(seed))

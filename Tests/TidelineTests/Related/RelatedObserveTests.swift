@@ -14,7 +14,7 @@ import TidelineTestSupport
     typealias Visit = Firm.Visit
 
     @Test(
-        "a value shows each change of the records and their children",
+        "A value shows each change of the records and their children",
         arguments: StoreKind.allCases
     )
     func changes(kind: StoreKind) async throws {
@@ -53,7 +53,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a value shows the changes of parents, also of two levels", arguments: StoreKind.allCases)
+    @Test("A value shows the changes of parents, also of two levels", arguments: StoreKind.allCases)
     func parents(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -87,7 +87,7 @@ import TidelineTestSupport
         func add() { state.withLock { $0 += 1 } }
     }
 
-    @Test("a change of records that are not part of the value does not run a closure")
+    @Test("A change of records that are not part of the value does not run a closure")
     func otherChanges() async throws {
         try await Firm.withDevice(.file) { device in
             try await Firm.fill(device)
@@ -111,7 +111,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a list with a condition on related records follows the other table",
+        "A list with a condition on related records follows the other table",
         arguments: StoreKind.allCases
     )
     func conditions(kind: StoreKind) async throws {
@@ -148,7 +148,7 @@ import TidelineTestSupport
         var text = ""
     }
 
-    @Test("a closure that searches for words runs after each change of the table")
+    @Test("A closure that searches for words runs after each change of the table")
     func searches() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)

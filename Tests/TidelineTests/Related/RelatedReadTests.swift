@@ -12,7 +12,7 @@ import TidelineTestSupport
     typealias Job = Firm.Job
     typealias Visit = Firm.Visit
 
-    @Test("each record has its children, also a record without any", arguments: StoreKind.allCases)
+    @Test("Each record has its children, also a record without any", arguments: StoreKind.allCases)
     func children(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -23,7 +23,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a record has its parent, or nil without one", arguments: StoreKind.allCases)
+    @Test("A record has its parent, or nil without one", arguments: StoreKind.allCases)
     func parents(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -37,7 +37,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "condition, order, limit and offset apply to the children of each record",
+        "Condition, order, limit and offset apply to the children of each record",
         arguments: StoreKind.allCases
     )
     func windows(kind: StoreKind) async throws {
@@ -63,7 +63,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("children and parents are two levels deep", arguments: StoreKind.allCases)
+    @Test("Children and parents are two levels deep", arguments: StoreKind.allCases)
     func levels(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -80,7 +80,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a record has several kinds of related records")
+    @Test("A record has several kinds of related records")
     func several() async throws {
         let device = try await Firm.device(MemoryStore())
         try await Firm.fill(device)
@@ -97,7 +97,7 @@ import TidelineTestSupport
         #expect(found.map(\.related.second?.name) == ["Pohl", nil])
     }
 
-    @Test("a transaction reads related records with its changes")
+    @Test("A transaction reads related records with its changes")
     func inTransaction() async throws {
         let device = try await Firm.device(MemoryStore())
         try await Firm.fill(device)
@@ -108,7 +108,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the columns that connect records are read even if they are not selected")
+    @Test("The columns that connect records are read even if they are not selected")
     func selected() async throws {
         try await Firm.withDevice(.file) { device in
             try await Firm.fill(device)
@@ -126,7 +126,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a related row that does not decode is an error, or skipped",
+        "A related row that does not decode is an error, or skipped",
         arguments: StoreKind.allCases
     )
     func decodingFailures(kind: StoreKind) async throws {
@@ -149,7 +149,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("more parents than a statement has parameters")
+    @Test("More parents than a statement has parameters")
     func manyParents() async throws {
         try await withTemporaryFile { path in
             let device = try await Firm.device(try SQLiteStore(path: path))
@@ -164,7 +164,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a property must be named unless one reference is declared, and hold ids")
+    @Test("A property must be named unless one reference is declared, and hold ids")
     func references() async throws {
         func message(_ body: () throws -> Void) -> String {
             #expect(throws: SyncError.self, performing: body)?.message ?? ""
@@ -184,7 +184,7 @@ import TidelineTestSupport
         #expect(condition.contains("declares several references"))
     }
 
-    @Test("a negative limit of children is rejected")
+    @Test("A negative limit of children is rejected")
     func negativeLimits() async throws {
         let device = try await Firm.device(MemoryStore())
         try await Firm.fill(device)

@@ -83,7 +83,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a changed child is read with the other children of its parent, and nothing else")
+    @Test("A changed child is read with the other children of its parent, and nothing else")
     func children() async throws {
         try await withFirm { store, device in
             let query = try Query<Customer>().including(Query<Job>().sorted(by: .ascending(\.rank)))
@@ -104,7 +104,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a changed record is read alone, and a new one with its children")
+    @Test("A changed record is read alone, and a new one with its children")
     func parents() async throws {
         try await withFirm { store, device in
             let query = try Query<Customer>().sorted(by: .descending(\.name)).including(
@@ -128,7 +128,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("of two levels, only the changed one is read")
+    @Test("Of two levels, only the changed one is read")
     func levels() async throws {
         try await withFirm { store, device in
             let down = try Query<Customer>().including(Query<Job>().including(Query<Visit>()))
@@ -148,7 +148,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a list reads only the rows that changed")
+    @Test("A list reads only the rows that changed")
     func lists() async throws {
         try await withFirm { store, device in
             let jobs = try device.client.syncTable(Job.self)
@@ -164,7 +164,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a list with a limit reads all of its rows if the next one is not known")
+    @Test("A list with a limit reads all of its rows if the next one is not known")
     func limits() async throws {
         try await withFirm { store, device in
             let jobs = try device.client.syncTable(Job.self)
@@ -181,7 +181,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("after more transactions than a store remembers, all rows are read again")
+    @Test("After more transactions than a store remembers, all rows are read again")
     func forgotten() async throws {
         try await withFirm { store, device in
             let jobs = try device.client.syncTable(Job.self)

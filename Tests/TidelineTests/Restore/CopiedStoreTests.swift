@@ -74,7 +74,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a copy from before a push that is restored later revives nothing",
+        "A copy from before a push that is restored later revives nothing",
         arguments: [true, false]
     )
     func restored(hasLedger: Bool) async throws {
@@ -101,7 +101,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a row that the app deleted and inserts again is restored, even if it is equal")
+    @Test("A row that the app deleted and inserts again is restored, even if it is equal")
     func reinserted() async throws {
         let server = try await makeServer()
         let device = try await Device(server.transport)
@@ -115,7 +115,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an operation gets its request id with the change, and an edit replaces it")
+    @Test("An operation gets its request id with the change, and an edit replaces it")
     func requestIDs() async throws {
         let script = ScriptedTransport(otherwise: .lost)
         let store = MemoryStore()
@@ -135,7 +135,7 @@ import TidelineTestSupport
         #expect(script.sent.first?.requestID == second)
     }
 
-    @Test("a copy that is used together with the original has an installation id of its own")
+    @Test("A copy that is used together with the original has an installation id of its own")
     func installations() async throws {
         try await withTemporaryFile { file in
             let script = ScriptedTransport(otherwise: page([]))
@@ -158,7 +158,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("unsent edits of a copy are conflicts if the original's edits were accepted since")
+    @Test("Unsent edits of a copy are conflicts if the original's edits were accepted since")
     func usedWithTheOriginal() async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
@@ -192,7 +192,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an operation that both copies attempted is executed once")
+    @Test("An operation that both copies attempted is executed once")
     func attemptedInBoth() async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
@@ -215,7 +215,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a request id that was sent with another body leads to a follow-up read, and is not parked"
+        "A request id that was sent with another body leads to a follow-up read, and is not parked"
     )
     func anotherBody() async throws {
         let transport = ScriptedTransport()
@@ -232,7 +232,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 18.
     @Test(
-        "an unsent transaction of a copy that follows another one overwrites nothing of the original",
+        "An unsent transaction of a copy that follows another one overwrites nothing of the original",
         arguments: [true, false]
     )
     func transactionsUsedWithTheOriginal(deletes: Bool) async throws {
@@ -283,7 +283,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an edit of a copy that follows a discarded edit is a conflict, without the discarded values"
+        "An edit of a copy that follows a discarded edit is a conflict, without the discarded values"
     )
     func discardedInTheCopy() async throws {
         try await withTemporaryFile { file in
@@ -327,7 +327,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an operation that a copy sent with another body is no longer sent, whatever the policy",
+        "An operation that a copy sent with another body is no longer sent, whatever the policy",
         arguments: [ConflictPolicy.serverWins, .fail, .clientWins, .merge]
     )
     func sentWithAnotherBody(policy: ConflictPolicy) async throws {

@@ -38,7 +38,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "rows that were sent after the restore are not lost when another device changes them",
+        "Rows that were sent after the restore are not lost when another device changes them",
         arguments: [ConflictPolicy.serverWins, .clientWins, .merge]
     )
     func sentAfterTheRestore(policy: ConflictPolicy) async throws {
@@ -62,7 +62,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an update of a row that the restore lost is an insert after an earlier push, too")
+    @Test("An update of a row that the restore lost is an insert after an earlier push, too")
     func missingRow() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -77,7 +77,7 @@ import TidelineTestSupport
 
     /// A portal answers 200 with a page of its own.
     @Test(
-        "an update of a row that the restore lost stays in the queue while the server answers no list",
+        "An update of a row that the restore lost stays in the queue while the server answers no list",
         arguments: [200, 401, 429, 503]
     )
     func missingRowWithoutAList(status: Int) async throws {
@@ -103,7 +103,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an update of a row that the restore lost becomes an insert even if the device never pulled"
+        "An update of a row that the restore lost becomes an insert even if the device never pulled"
     )
     func missingRowWithoutAPull() async throws {
         try await withRestorableServer { server in
@@ -122,7 +122,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("until the next pull, a purge keeps rows that the restore may have lost")
+    @Test("Until the next pull, a purge keeps rows that the restore may have lost")
     func purge() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -140,7 +140,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("until the next pull, a purge of an account keeps rows that the restore may have lost")
+    @Test("Until the next pull, a purge of an account keeps rows that the restore may have lost")
     func purgeOfAnAccount() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(
@@ -160,7 +160,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("until the next pull, a purge keeps all rows if the server was restored to its beginning")
+    @Test("Until the next pull, a purge keeps all rows if the server was restored to its beginning")
     func purgeAfterALossOfAllRows() async throws {
         try await withRestorableServer { server in
             let backup = try server.backup()
@@ -174,7 +174,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the event reports rows that the restore lost, although a push saw the new epoch first")
+    @Test("The event reports rows that the restore lost, although a push saw the new epoch first")
     func event() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -189,7 +189,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a server's conflict rule cannot replace a state that the restore lost with an older one",
+        "A server's conflict rule cannot replace a state that the restore lost with an older one",
         arguments: [ConflictRule.serverWins, .clientWins],
         [ConflictPolicy.fail, .serverWins, .clientWins, .merge]
     )
@@ -209,7 +209,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a state that the restore lost is kept although a pull has shown the older one",
+        "A state that the restore lost is kept although a pull has shown the older one",
         arguments: [ConflictRule.serverWins, .clientWins]
     )
     func serverResolvesAfterAPull(rule: ConflictRule) async throws {
@@ -314,7 +314,7 @@ import TidelineTestSupport
         ),
     ]
 
-    @Test("children that were rejected are sent when their lost parent is sent again")
+    @Test("Children that were rejected are sent when their lost parent is sent again")
     func childrenOfALostParent() async throws {
         try await withRestorableServer(more: Self.firm) { server in
             let device = try await Device(
@@ -378,7 +378,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an edit during the push sends the lost state, too",
+        "An edit during the push sends the lost state, too",
         arguments: [ConflictRule.serverWins, .clientWins]
     )
     func editDuringThePush(rule: ConflictRule) async throws {

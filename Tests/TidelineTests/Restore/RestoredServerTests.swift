@@ -37,7 +37,7 @@ import TidelineTestSupport
         return (one, two)
     }
 
-    @Test("rows and texts that the restore lost stay on every device", arguments: ["all", nil])
+    @Test("Rows and texts that the restore lost stay on every device", arguments: ["all", nil])
     func lostRowsStay(queryID: String?) async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server, queryID: queryID)
@@ -64,7 +64,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "an edit of another device on the restored server does not hide lost values",
+        "An edit of another device on the restored server does not hide lost values",
         arguments: LostRowPolicy.allCases
     )
     func anotherDeviceWasFirst(policy: LostRowPolicy) async throws {
@@ -104,7 +104,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a row whose edit was discarded after a restore takes the server's later texts")
+    @Test("A row whose edit was discarded after a restore takes the server's later texts")
     func discardedEdit() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -127,7 +127,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the name of an epoch has the latest commit of the restored database")
+    @Test("The name of an epoch has the latest commit of the restored database")
     func restorePoints() {
         #expect(RestorePoint(epoch: "0123456789abcdef.65f1a").commit == 0x65f1a)
         for epoch in [nil, "", "0123456789abcdef", "a.", "a.0", "a.-1", "a.b.c", "a.x"] as [String?]
@@ -136,7 +136,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the event reports how many rows are lost")
+    @Test("The event reports how many rows are lost")
     func event() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -148,7 +148,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a row that is sent again is restored on the server and on every device")
+    @Test("A row that is sent again is restored on the server and on every device")
     func sendAgain() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -174,7 +174,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a discarded row becomes the server's row, or is removed from the device")
+    @Test("A discarded row becomes the server's row, or is removed from the device")
     func discard() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -187,7 +187,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a policy sends lost rows again, or discards them, by itself")
+    @Test("A policy sends lost rows again, or discards them, by itself")
     func policies() async throws {
         for policy in [LostRowPolicy.sendAgain, .discard] {
             try await withRestorableServer { server in
@@ -209,7 +209,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("lost rows are lost after a restart of the app, too")
+    @Test("Lost rows are lost after a restart of the app, too")
     func restart() async throws {
         try await withRestorableServer { server in
             try await withTemporaryFile { file in
@@ -229,7 +229,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an empty database that replaces the old one takes no row from a device")
+    @Test("An empty database that replaces the old one takes no row from a device")
     func emptyDatabase() async throws {
         for count in [2, 100] {
             try await withRestorableServer { server in
@@ -251,7 +251,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an edit of a lost row is sent as the request that the restored server needs")
+    @Test("An edit of a lost row is sent as the request that the restored server needs")
     func edits() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -277,7 +277,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a delete of a lost row needs no request if the server does not have the row")
+    @Test("A delete of a lost row needs no request if the server does not have the row")
     func deletes() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -292,7 +292,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a row that is deleted after the restore leaves every device")
+    @Test("A row that is deleted after the restore leaves every device")
     func deletedSince() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -309,7 +309,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a row whose deletion the restore lost is restored")
+    @Test("A row whose deletion the restore lost is restored")
     func undoneDelete() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -325,7 +325,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a row that was restored after the backup is lost, not deleted")
+    @Test("A row that was restored after the backup is lost, not deleted")
     func undoneRevival() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -344,7 +344,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("rows that only matched the query in the lost state are lost, too")
+    @Test("Rows that only matched the query in the lost state are lost, too")
     func filters() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -366,7 +366,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("each of two queries finds its own lost rows")
+    @Test("Each of two queries finds its own lost rows")
     func twoQueries() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -386,7 +386,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a second restore, of a better backup, finds the rows again")
+    @Test("A second restore, of a better backup, finds the rows again")
     func betterBackup() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -407,7 +407,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("purge refuses to remove lost rows, and removes them when forced")
+    @Test("Purge refuses to remove lost rows, and removes them when forced")
     func purge() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -422,7 +422,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("verify and explain report that a row is lost, and do not repair it")
+    @Test("Verify and explain report that a row is lost, and do not repair it")
     func verify() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -440,7 +440,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an expired link and a full pull still remove rows that the server deleted")
+    @Test("An expired link and a full pull still remove rows that the server deleted")
     func onlyARestoreLoses() async throws {
         try await withRestorableServer(softDelete: false) { server in
             let (one, two) = (try await Device(server), try await Device(server))
@@ -453,7 +453,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the status of automatic sync shows lost rows")
+    @Test("The status of automatic sync shows lost rows")
     func status() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -475,7 +475,7 @@ import TidelineTestSupport
     // MARK: - The queue
 
     @Test(
-        "a pending edit never gives way to the older state of a restored server",
+        "A pending edit never gives way to the older state of a restored server",
         arguments: [ConflictPolicy.serverWins, .clientWins, .merge, .fail]
     )
     func queuedEdits(policy: ConflictPolicy) async throws {
@@ -508,7 +508,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 869 with a restored server.
-    @Test("rows that were sent before the first pull are lost, too", arguments: ["all", nil])
+    @Test("Rows that were sent before the first pull are lost, too", arguments: ["all", nil])
     func sentBeforeTheFirstPull(queryID: String?) async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -527,7 +527,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 20977.
-    @Test("rows that the signed-in account sent before the first pull are lost, too")
+    @Test("Rows that the signed-in account sent before the first pull are lost, too")
     func sentByTheAccountBeforeTheFirstPull() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server, authentication: SignIn("anna"))
@@ -545,7 +545,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "rows that another account sent before the first pull are not reported as lost by this account"
+        "Rows that another account sent before the first pull are not reported as lost by this account"
     )
     func sentByAnotherAccountBeforeTheFirstPull() async throws {
         try await withRestorableServer { server in
@@ -564,7 +564,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a first pull of a server that was not restored reports no restore")
+    @Test("A first pull of a server that was not restored reports no restore")
     func firstPull() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -612,7 +612,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 1047.
     @Test(
-        "a gateway's page in a lookup of rows is not an answer, and requires no sign-in",
+        "A gateway's page in a lookup of rows is not an answer, and requires no sign-in",
         arguments: [
             (401, "<html>Sign in</html>"), (403, "Blocked"), (200, #"{"items":[]}"#), (502, ""),
         ]

@@ -63,7 +63,7 @@ import TidelineTestSupport
         #expect(texts(there) == all)
     }
 
-    @Test("a repair does not replace a lost state that only another query contains")
+    @Test("A repair does not replace a lost state that only another query contains")
     func otherQuery() async throws {
         try await withRestorableServer { server in
             let (device, backup) = try await Self.device(server, server)
@@ -108,7 +108,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a repair removes and replaces nothing if the server is restored during the verification",
+        "A repair removes and replaces nothing if the server is restored during the verification",
         arguments: ["all", nil],
         RestoreTime.allCases
     )

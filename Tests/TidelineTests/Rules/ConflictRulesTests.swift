@@ -97,7 +97,7 @@ import TidelineCore
         #expect(outcome(one, Self.gone, .fail) == .park)
     }
 
-    @Test("an insert of a row that the device knew restores an equal tombstone")
+    @Test("An insert of a row that the device knew restores an equal tombstone")
     func anInsertOfAKnownRowIsARevival() {
         var one = Self.operation(.insert)
         var tombstone = Self.mine
@@ -109,7 +109,7 @@ import TidelineCore
         #expect(outcome(one, own, .fail) == .sendAgain(ConflictRules.onTop(one, own)))
     }
 
-    @Test("an operation of a copied store does not win by policy")
+    @Test("An operation of a copied store does not win by policy")
     func anInheritedOperationNeverWins() {
         for kind in OperationKind.allCases {
             var one = Self.operation(kind)

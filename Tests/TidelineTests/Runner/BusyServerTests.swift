@@ -88,7 +88,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "automatic sync sends nothing before the time that the server asked for",
+        "Automatic sync sends nothing before the time that the server asked for",
         arguments: [503, 429, 500, 502]
     )
     func nothingIsSentBeforeTheTime(status: Int) throws {
@@ -105,7 +105,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the wait outlasts the app, a pull of the user's ends it, and the status shows it")
+    @Test("The wait outlasts the app, a pull of the user's ends it, and the status shows it")
     func theWaitIsStored() throws {
         let store = MemoryStore()
         try run(Self.busy(503, "600"), store: store) { device, server, time in
@@ -132,7 +132,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a push after the wait is sent, and a success ends the wait")
+    @Test("A push after the wait is sent, and a success ends the wait")
     func aSuccessEndsTheWait() throws {
         try run(Self.busy(429, "600")) { device, server, time in
             try await device.todos().insert(Todo(id: "a"))
@@ -145,7 +145,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a wait that the answer to a request for events asks for applies to all requests",
+        "A wait that the answer to a request for events asks for applies to all requests",
         arguments: [503, 429]
     )
     func theEventsAskForAWait(status: Int) throws {
@@ -174,7 +174,7 @@ import TidelineTestSupport
 
     /// 429 applies to the caller, also if other parts were accepted; a 503 among accepted parts applies to its row.
     @Test(
-        "a wait that a part of a batch asks for applies to the caller or to its row",
+        "A wait that a part of a batch asks for applies to the caller or to its row",
         arguments: [(429, false, true), (429, true, true), (503, true, true), (503, false, false)]
     )
     func aPartOfABatchAsksForAWait(status: Int, isOfAll: Bool, isBusy: Bool) throws {
@@ -207,7 +207,7 @@ import TidelineTestSupport
         #expect(end != nil)
     }
 
-    @Test("a wait of years is shortened, and a clock that was set back does not extend it")
+    @Test("A wait of years is shortened, and a clock that was set back does not extend it")
     func longWaitsAreShortened() {
         let day = Duration.seconds(86_400)
         let received = Date(timeIntervalSince1970: 1_800_000_000)
@@ -223,7 +223,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "both forms of Retry-After are read, without a trap for any number",
+        "Both forms of Retry-After are read, without a trap for any number",
         arguments: [
             ("600", nil, 600), ("0", nil, 0), ("-5", nil, 0), (" 7 ", nil, 7),
             ("99999999999999999999999999", nil, 31_536_000),

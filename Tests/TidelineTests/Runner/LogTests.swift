@@ -102,7 +102,7 @@ import TidelineTestSupport
         .checkFailed(code: .cancelled),
     ]
 
-    @Test("each kind of event has a sentence of its own in the log")
+    @Test("Each kind of event has a sentence of its own in the log")
     func eachKindOfEventIsLogged() {
         #expect(Self.events.map(\.name) == SyncEvent.Kind.Name.allCases)
         let sentences = Set(Self.events.map { "\($0.logEntry.message)" })
@@ -117,7 +117,7 @@ import TidelineTestSupport
         #expect(rows.contains { $0.contains("`\(name.rawValue)`") })
     }
 
-    @Test("the article about errors describes each code", arguments: SyncError.Code.Kind.allCases)
+    @Test("The article about errors describes each code", arguments: SyncError.Code.Kind.allCases)
     func eachCodeIsDescribed(_ code: SyncError.Code.Kind) throws {
         let article = "Sources/Tideline/Tideline.docc/ErrorsAndTheQueue.md"
         let rows = try ProjectFile.text(article).split(separator: "\n")

@@ -48,7 +48,7 @@ import TidelineTestSupport
         return devices
     }
 
-    @Test("texts are ordered as Foundation orders them", arguments: locales)
+    @Test("Texts are ordered as Foundation orders them", arguments: locales)
     func orders(name: String) async throws {
         let locale = Locale(identifier: name)
         let options: String.CompareOptions = [
@@ -88,7 +88,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the order of the user is that of localizedStandardCompare")
+    @Test("The order of the user is that of localizedStandardCompare")
     func userOrder() async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -110,7 +110,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("languages differ in their order")
+    @Test("Languages differ in their order")
     func languages() async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -128,7 +128,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an order by a language is not sent to a server, and needs a text")
+    @Test("An order by a language is not sent to a server, and needs a text")
     func rejects() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Person.self])
@@ -161,7 +161,7 @@ import TidelineTestSupport
     ]
 
     @Test(
-        "texts are found as Foundation finds them, also where folding and normalization are difficult"
+        "Texts are found as Foundation finds them, also where folding and normalization are difficult"
     )
     func hardCases() async throws {
         try await withTemporaryFile { path in

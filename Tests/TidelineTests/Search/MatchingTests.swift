@@ -18,7 +18,7 @@ import TidelineTestSupport
     ]
 
     @Test(
-        "a search finds the rows with all its words",
+        "A search finds the rows with all its words",
         arguments: [
             ("müller", "ac"), ("MULLER boiler", "ac"), ("wart*", "ab"), ("wart", ""),
             ("wartung", "a"),
@@ -51,7 +51,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a search is a condition like any other")
+    @Test("A search is a condition like any other")
     func composes() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -85,7 +85,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a search that is nested too deep is an error, not a wrong result")
+    @Test("A search that is nested too deep is an error, not a wrong result")
     func nests() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -104,7 +104,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("local changes reach the index in their transaction")
+    @Test("Local changes reach the index in their transaction")
     func localChanges() async throws {
         struct Stop: Error {}
         try await withTemporaryFile { path in
@@ -138,7 +138,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("pulled rows, changed rows and tombstones reach the index")
+    @Test("Pulled rows, changed rows and tombstones reach the index")
     func pulls() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
@@ -164,7 +164,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the best matches come first, and pages by offset return each record once")
+    @Test("The best matches come first, and pages by offset return each record once")
     func ranks() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -203,7 +203,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("of very many matches, those that were stored last come first")
+    @Test("Of very many matches, those that were stored last come first")
     func manyMatches() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -222,7 +222,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an observed search follows every change of its table")
+    @Test("An observed search follows every change of its table")
     func observes() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -244,7 +244,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a search that cannot be run is an error that says why")
+    @Test("A search that cannot be run is an error that says why")
     func rejects() async throws {
         let transport = ScriptedTransport()
         let memory = try await Device(transport, tables: [Ticket.self])
@@ -320,7 +320,7 @@ import TidelineTestSupport
         var text = ""
     }
 
-    @Test("a search index of something that is not text is rejected")
+    @Test("A search index of something that is not text is rejected")
     func wrongModels() throws {
         for type in [Wrong.self, Weighted.self] as [any SyncRecord.Type] {
             let error = #expect(throws: SyncError.self) { try RecordSchema.of(type) }

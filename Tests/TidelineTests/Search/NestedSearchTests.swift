@@ -42,7 +42,7 @@ import TidelineTestSupport
         return calls
     }
 
-    @Test("a search and a condition on a nested value or an array are joined")
+    @Test("A search and a condition on a nested value or an array are joined")
     func joins() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path)
@@ -67,7 +67,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("matches that meet a condition on an array are ordered by rank, and counted and observed")
+    @Test("Matches that meet a condition on an array are ordered by rank, and counted and observed")
     func ranks() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path)
@@ -84,7 +84,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("rows for records are those of the search")
+    @Test("Rows for records are those of the search")
     func recordRows() async throws {
         try await withTemporaryFile { path in
             let store = try SearchScene.store(path)
@@ -100,7 +100,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a search in a condition on documents is an error, not a wrong result")
+    @Test("A search in a condition on documents is an error, not a wrong result")
     func withinDocuments() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path)
@@ -122,7 +122,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a search that is compared with a property uses the property's default")
+    @Test("A search that is compared with a property uses the property's default")
     func defaults() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path, inserting: [])
@@ -139,7 +139,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("records are ordered by a text in a nested value by a language")
+    @Test("Records are ordered by a text in a nested value by a language")
     func nestedOrder() async throws {
         try await withTemporaryFile { path in
             let order = TextOrder.localized(Locale(identifier: "de_DE"))

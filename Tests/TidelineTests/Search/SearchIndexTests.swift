@@ -26,7 +26,7 @@ import TidelineTestSupport
         return ids
     }
 
-    @Test("other programs may write in any way", arguments: 0..<20 as Range<UInt64>)
+    @Test("Other programs may write in any way", arguments: 0..<20 as Range<UInt64>)
     func otherPrograms(seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         try await withTemporaryFile { path in
@@ -78,7 +78,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a program without full-text search can write to the table")
+    @Test("A program without full-text search can write to the table")
     func onlyPlainTables() async throws {
         try await withTemporaryFile { path in
             _ = try await SearchScene.device(path)
@@ -95,7 +95,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("two stores on one file find each other's changes")
+    @Test("Two stores on one file find each other's changes")
     func twoStores() async throws {
         try await withTemporaryFile { path in
             let one = try await SearchScene.device(path)
@@ -139,7 +139,7 @@ import TidelineTestSupport
         var rank: String?
     }
 
-    @Test("the index follows the declaration of the model")
+    @Test("The index follows the declaration of the model")
     func definitions() async throws {
         try await withTemporaryFile { path in
             func objects() throws -> Int64? {
@@ -168,7 +168,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("columns of another type are moved, and indexed afterwards")
+    @Test("Columns of another type are moved, and indexed afterwards")
     func movedColumns() async throws {
         try await withTemporaryFile { path in
             let former = try await SearchScene.device(path, ScriptedTransport(), Former.self)
@@ -187,7 +187,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a value that its column cannot hold is not found, and breaks nothing")
+    @Test("A value that its column cannot hold is not found, and breaks nothing")
     func otherValues() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -204,7 +204,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a damaged index is made again, by a change and by a search")
+    @Test("A damaged index is made again, by a change and by a search")
     func damage() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -225,7 +225,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a transaction that meets a damaged index stores all of its changes, or none",
+        "A transaction that meets a damaged index stores all of its changes, or none",
         arguments: [false, true]
     )
     func damageInTransaction(isHidden: Bool) async throws {
@@ -256,7 +256,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("no change reports a table of the index")
+    @Test("No change reports a table of the index")
     func reportsOnlyTables() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -287,7 +287,7 @@ import TidelineTestSupport
         return try database.integer("SELECT count(*) FROM words WHERE term LIKE 'zyzz%'") != 0
     }
 
-    @Test("what is purged is in no page of the index", arguments: [false, true])
+    @Test("What is purged is in no page of the index", arguments: [false, true])
     func purges(all: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)

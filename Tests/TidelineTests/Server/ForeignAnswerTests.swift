@@ -197,7 +197,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seeds 26, 31 and 33.
-    @Test("a gateway's answer inside the server's batch response parks nothing")
+    @Test("A gateway's answer inside the server's batch response parks nothing")
     func aGatewayInsideABatch() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)

@@ -45,7 +45,7 @@ import TidelineTestSupport
         ["tideline-", "repeatability-", "etag", "last-modified", "location", "x-", "odata-"],
     ]
 
-    @Test("devices behind a gateway that drops header fields agree", arguments: requests, responses)
+    @Test("Devices behind a gateway that drops header fields agree", arguments: requests, responses)
     func headerFieldsAreDropped(request: [String], response: [String]) async throws {
         let server = try await makeServer()
         let gateway = Gateway(inner: server.transport, request: request, response: response)
@@ -86,7 +86,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == [])
     }
 
-    @Test("a gateway that drops the type of the body parks nothing")
+    @Test("A gateway that drops the type of the body parks nothing")
     func contentTypeIsDropped() async throws {
         let server = try await makeServer()
         let store = MemoryStore()
@@ -101,7 +101,7 @@ import TidelineTestSupport
         #expect(try await device.context.push().completed == 3)
     }
 
-    @Test("behind a gateway that drops 'Prefer', a conflict parks its own operation only")
+    @Test("Behind a gateway that drops 'Prefer', a conflict parks its own operation only")
     func aConflictParksItsOwnOperation() async throws {
         let server = try await makeServer()
         let gateway = Gateway(inner: server.transport, request: ["prefer"], response: [])

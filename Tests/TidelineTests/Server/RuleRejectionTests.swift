@@ -9,7 +9,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct RuleRejectionTests {
-    @Test("a value that another row has parks the operation with status and message")
+    @Test("A value that another row has parks the operation with status and message")
     func notUnique() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(

@@ -40,7 +40,7 @@ import TidelineTestSupport
         return device
     }
 
-    @Test("a purge of everything makes the file small by itself", arguments: [false, true])
+    @Test("A purge of everything makes the file small by itself", arguments: [false, true])
     func aPurgeOfEverything(isOld: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path, isOld: isOld)
@@ -51,7 +51,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a purge of most rows keeps the others", arguments: [false, true])
+    @Test("A purge of most rows keeps the others", arguments: [false, true])
     func aPurgeOfMost(isOld: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path, isOld: isOld)
@@ -66,7 +66,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a purge of a few rows does not shrink the file, and a call returns their pages")
+    @Test("A purge of a few rows does not shrink the file, and a call returns their pages")
     func aPurgeOfFew() async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path)
@@ -84,7 +84,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("changes and reads continue while space is returned")
+    @Test("Changes and reads continue while space is returned")
     func changesContinue() async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path)

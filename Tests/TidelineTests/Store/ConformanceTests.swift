@@ -57,7 +57,7 @@ private final class Kept: Sendable {
         }
     }
 
-    @Test("a value of each column type round-trips", arguments: StoreKind.allCases, everyType)
+    @Test("A value of each column type round-trips", arguments: StoreKind.allCases, everyType)
     func roundTrips(kind: StoreKind, type: ColumnType) async throws {
         let schema = TableSchema(name: "Kinds", columns: [ColumnDefinition("c", type)])
         let values = [Self.value(of: type), type.zero, .null]
@@ -101,7 +101,7 @@ private final class Kept: Sendable {
         }
     }
 
-    @Test("the checks have a column of each type")
+    @Test("The checks have a column of each type")
     func checksAreComplete() throws {
         let sample = try #require(LocalStoreConformance.tables.first)
         #expect(Set(sample.columns.map(\.type.name)) == Set(Self.everyType.map(\.name)))

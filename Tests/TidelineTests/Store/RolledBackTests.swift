@@ -19,7 +19,7 @@ struct RolledBackTests {
         }
     }
 
-    @Test("after a full disk rolled back a transaction, none of its later statements commits")
+    @Test("After a full disk rolled back a transaction, none of its later statements commits")
     func fullDisk() async throws {
         try await withTemporaryFile { path in
             let database = try Database(path: path)

@@ -24,7 +24,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a log is checkpointed on the separate thread once it reaches its limit")
+    @Test("A log is checkpointed on the separate thread once it reaches its limit")
     func bulk() {
         var log = Log()
         #expect(log.commit(of: 4) == .copyBulk)
@@ -35,7 +35,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "the writer copies the few pages that were added during a checkpoint",
+        "The writer copies the few pages that were added during a checkpoint",
         arguments: [4, 200]
     )
     func rest(size: Int) {
@@ -54,7 +54,7 @@ import TidelineTestSupport
         #expect(log.pages == (size < 100 ? Policy.pagesCopied : Policy.pagesCopiedOfLong))
     }
 
-    @Test("if many pages were added, the separate thread copies them, not the writer")
+    @Test("If many pages were added, the separate thread copies them, not the writer")
     func largeRest() {
         var log = Log()
         #expect(log.commit(of: 4) == .copyBulk)
@@ -64,7 +64,7 @@ import TidelineTestSupport
         #expect(log.commit(of: 4) == .copyBulk)
     }
 
-    @Test("while a reader prevents a restart, at most one checkpoint starts per 250 pages")
+    @Test("While a reader prevents a restart, at most one checkpoint starts per 250 pages")
     func longRead() {
         var log = Log()
         var checkpoints = 0
@@ -79,7 +79,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "if a reader prevents only the restart, the writer checkpoints once per 1,000 pages"
+        "If a reader prevents only the restart, the writer checkpoints once per 1,000 pages"
     )
     func copiedButUsed() {
         var log = Log()
@@ -99,7 +99,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "from 64 MiB on, the writer copies the log after each commit, and waits for readers once per 16 MiB"
+        "From 64 MiB on, the writer copies the log after each commit, and waits for readers once per 16 MiB"
     )
     func largest() {
         var log = Log()
@@ -120,7 +120,7 @@ import TidelineTestSupport
         #expect(log.policy.committed(log.pages) == .restart)
     }
 
-    @Test("a restart checkpoint fails while a reader uses the log")
+    @Test("A restart checkpoint fails while a reader uses the log")
     func readerInUse() async throws {
         try await withTemporaryFile { path in
             let writer = try Database(path: path)
@@ -135,7 +135,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a result that arrives after the restart of the log is ignored")
+    @Test("A result that arrives after the restart of the log is ignored")
     func lateResult() {
         var log = Log()
         #expect(log.commit(of: 4) == .copyBulk)

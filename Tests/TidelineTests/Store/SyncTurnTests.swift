@@ -12,7 +12,7 @@ import TidelineTestSupport
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
     private let lease = Duration.seconds(10)
 
-    @Test("a lease line reads as it was written, and any other text is rejected")
+    @Test("A lease line reads as it was written, and any other text is rejected")
     func leaseText() {
         for lease in [
             SyncLease(owner: "4711-1-1", process: 4711, expires: 1_800_000_010_000),
@@ -30,7 +30,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a lease is free when it ended, when its process ended, and when the clock was set back")
+    @Test("A lease is free when it ended, when its process ended, and when the clock was set back")
     func freeLease() {
         func isFree(_ expires: Int64, owner: String = "a", isAlive: Bool = true) -> Bool {
             SyncLease(owner: owner, process: 7, expires: expires)
@@ -43,7 +43,7 @@ import TidelineTestSupport
         #expect(isFree(1_000_000_000))
     }
 
-    @Test("one store at a time has the turn, and no file is locked meanwhile")
+    @Test("One store at a time has the turn, and no file is locked meanwhile")
     func oneHasTheTurn() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (try SQLiteStore(path: path), try SQLiteStore(path: path))
@@ -67,7 +67,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a turn without a transaction is lost after the lease, and the former holder notices")
+    @Test("A turn without a transaction is lost after the lease, and the former holder notices")
     func aLostTurn() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (try SQLiteStore(path: path), try SQLiteStore(path: path))
@@ -114,7 +114,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("another process can push while a push waits for its answer")
+    @Test("Another process can push while a push waits for its answer")
     func anotherProcessContinues() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(path)
@@ -138,7 +138,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a page that arrives after another process took over is not stored over newer rows")
+    @Test("A page that arrives after another process took over is not stored over newer rows")
     func aLatePage() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(path)

@@ -53,7 +53,7 @@ private final class LockableStore: ForwardingStore {
         NSError(domain: NSPOSIXErrorDomain, code: 1),
     ]
 
-    @Test("errors of a file that is temporarily unavailable are not failures")
+    @Test("Errors of a file that is temporarily unavailable are not failures")
     func codes() async throws {
         for fault in Self.faults {
             let store = LockableStore()
@@ -88,7 +88,7 @@ private final class LockableStore: ForwardingStore {
         }
     }
 
-    @Test("a store that cannot be opened at the start reports it, and opens later")
+    @Test("A store that cannot be opened at the start reports it, and opens later")
     func atTheStart() async throws {
         let store = LockableStore()
         store.lock(POSIXError(.EPERM))
@@ -100,7 +100,7 @@ private final class LockableStore: ForwardingStore {
         #expect(try await client.syncTable(Todo.self).read().isEmpty)
     }
 
-    @Test("observers resume by themselves, and miss no change")
+    @Test("Observers resume by themselves, and miss no change")
     func observers() async throws {
         for fault in Self.faults {
             let store = LockableStore()
@@ -134,7 +134,7 @@ private final class LockableStore: ForwardingStore {
         }
     }
 
-    @Test("automatic sync resumes by itself with backoff")
+    @Test("Automatic sync resumes by itself with backoff")
     func automaticSync() async throws {
         let store = LockableStore()
         let server = try await makeServer()
@@ -164,7 +164,7 @@ private final class LockableStore: ForwardingStore {
     }
 
     /// The folder of the file is moved away, so that no connection can be opened.
-    @Test("a file that was moved back is read again")
+    @Test("A file that was moved back is read again")
     func aMovedFileIsReadAgain() async throws {
         try await withTemporaryFile { path in
             let folder = URL(filePath: path).deletingLastPathComponent().appending(path: "inner")

@@ -23,7 +23,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an update of matching records queues one operation each", arguments: StoreKind.allCases)
+    @Test("An update of matching records queues one operation each", arguments: StoreKind.allCases)
     func updates(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             let count = try await todos.update(where: { $0.rank >= 2 }) { $0.complete = true }
@@ -37,7 +37,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("the records are those that match before the first change")
+    @Test("The records are those that match before the first change")
     func matching() async throws {
         try await withDevice(.file) { _, todos in
             let count = try await todos.update(where: { $0.rank < 3 }) {
@@ -48,7 +48,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("an error of the change leaves all records as they were", arguments: StoreKind.allCases)
+    @Test("An error of the change leaves all records as they were", arguments: StoreKind.allCases)
     func failures(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             await #expect(throws: Odd()) {
@@ -69,7 +69,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a delete of matching records queues one operation each", arguments: StoreKind.allCases)
+    @Test("A delete of matching records queues one operation each", arguments: StoreKind.allCases)
     func deletes(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             try await todos.insert(Todo(id: "d", rank: 4))
@@ -82,7 +82,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("in a transaction, the changes are part of its group", arguments: StoreKind.allCases)
+    @Test("In a transaction, the changes are part of its group", arguments: StoreKind.allCases)
     func inTransactions(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             try await device.context.transaction { transaction in
@@ -102,7 +102,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a transaction with too many operations is rejected")
+    @Test("A transaction with too many operations is rejected")
     func limits() async throws {
         var limits = SyncLimits()
         limits.transactionRowsMax = 2
@@ -118,7 +118,7 @@ import TidelineTestSupport
         #expect(try await todos.update(Query()) { $0.text = "all" } == 4)
     }
 
-    @Test("an upsert inserts, or replaces the values of the row", arguments: StoreKind.allCases)
+    @Test("An upsert inserts, or replaces the values of the row", arguments: StoreKind.allCases)
     func upserts(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             let new = try await todos.upsert(Todo(text: "without an id"))
@@ -140,7 +140,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a type without a version can be upserted")
+    @Test("A type without a version can be upserted")
     func withoutVersions() async throws {
         let device = try await Device(ScriptedTransport())
         let notes = try device.client.syncTable(Note.self)
@@ -153,7 +153,7 @@ import TidelineTestSupport
         #expect(try await notes.read(id: "n")?.body == "three")
     }
 
-    @Test("an upsert does not overwrite columns that were not read")
+    @Test("An upsert does not overwrite columns that were not read")
     func partialRecords() async throws {
         let device = try await Device(ScriptedTransport(), tables: [Plain.self])
         let todos = try device.client.syncTable(Plain.self)

@@ -19,7 +19,7 @@ import TidelineTestSupport
         return device
     }
 
-    @Test("an update with a record of a selection writes no column that was not read")
+    @Test("An update with a record of a selection writes no column that was not read")
     func update() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -45,7 +45,7 @@ import TidelineTestSupport
         #expect(row?.rank == nil && row?.complete == false && row?.text == "oat milk")
     }
 
-    @Test("a record of a selection without its version does not overwrite a later change")
+    @Test("A record of a selection without its version does not overwrite a later change")
     func laterChange() async throws {
         let server = try await makeServer()
         let device = try await Device(server.transport)
@@ -64,7 +64,7 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "c")?.text == "new")
     }
 
-    @Test("a row that was never pushed is safe as well, and so is one whose state was selected")
+    @Test("A row that was never pushed is safe as well, and so is one whose state was selected")
     func unpushed() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -82,7 +82,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a deleted row is not inserted again from a record of a selection")
+    @Test("A deleted row is not inserted again from a record of a selection")
     func insert() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -94,7 +94,7 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a")?.rank == 5)
     }
 
-    @Test("values that the row has, too, may be written")
+    @Test("Values that the row has, too, may be written")
     func harmless() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -106,7 +106,7 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "b") == Todo(id: "b", text: "green tea"))
     }
 
-    @Test("a remote table has the same restriction")
+    @Test("A remote table has the same restriction")
     func remote() async throws {
         let device = try await device(try await makeServer())
         let remote = device.client.table(Todo.self)
@@ -118,7 +118,7 @@ import TidelineTestSupport
         #expect(await code { try await remote.insert(copy) } == .partialRecord)
     }
 
-    @Test("a row made from a record of a selection has the same restriction on a remote table")
+    @Test("A row made from a record of a selection has the same restriction on a remote table")
     func remoteRows() async throws {
         let device = try await device(try await makeServer())
         let remote = device.client.table(Todo.self)
@@ -132,7 +132,7 @@ import TidelineTestSupport
         #expect(found?.text == "oat milk" && found?.rank == 5 && found?.complete == true)
     }
 
-    @Test("a plain row is limited to the columns that it has")
+    @Test("A plain row is limited to the columns that it has")
     func rows() async throws {
         let device = try await device(try await makeServer())
         let rows = try device.client.syncTable(named: "Todo")

@@ -15,7 +15,7 @@ import TidelineTestSupport
     ]
 
     @Test(
-        "a predicate finds what Foundation finds",
+        "A predicate finds what Foundation finds",
         arguments: [
             "muller", "MULLER", "Ü", "strasse", "cafe", "istanbul", "", "abc", "naive", "fine",
         ]
@@ -49,7 +49,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a localized search is not sent to a server, and the error names it")
+    @Test("A localized search is not sent to a server, and the error names it")
     func pulls() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
@@ -75,7 +75,7 @@ import TidelineTestSupport
         var list: UUID?
     }
 
-    @Test("a UUID column finds texts in either case")
+    @Test("A UUID column finds texts in either case")
     func uuids() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (UUID(), UUID())

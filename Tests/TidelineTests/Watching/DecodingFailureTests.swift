@@ -30,7 +30,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a list shows the other rows, reports the failure, and shows the row again when it decodes"
+        "A list shows the other rows, reports the failure, and shows the row again when it decodes"
     )
     func lists() async throws {
         let device = try await device()
@@ -46,7 +46,7 @@ import TidelineTestSupport
         #expect(live.decodingFailures.isEmpty)
     }
 
-    @Test("a strict list has an error until the row is gone, and keeps its former value")
+    @Test("A strict list has an error until the row is gone, and keeps its former value")
     func strictLists() async throws {
         let device = try await device()
         let todos = try device.todos()
@@ -58,7 +58,7 @@ import TidelineTestSupport
         #expect(live.decodingFailures.isEmpty)
     }
 
-    @Test("observers continue, too, and publish no unchanged value")
+    @Test("Observers continue, too, and publish no unchanged value")
     nonisolated func observers() async throws {
         let device = try await device()
         let todos = try device.todos()
