@@ -129,7 +129,7 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "b") == nil)
     }
 
-    @Test("Dropping several transactions of one row leaves the server's row")
+    @Test("Discarding several transactions of one row restores the server's row")
     func anonymousTransactionsOfOneRowAreDropped() async throws {
         signIn.change(to: nil)
         let device = try await device()

@@ -16,7 +16,7 @@ import TidelineTestSupport
         try await Device(transport, authentication: signIn, generation: .datasync)
     }
 
-    @Test("The changes of another account are not counted as this account's")
+    @Test("Changes of other accounts are counted separately")
     func countsByAccount() async throws {
         let device = try await device()
         try await device.todos().insert([Todo(id: "a"), Todo(id: "b")])
@@ -38,7 +38,7 @@ import TidelineTestSupport
         #expect(try await device.context.pendingOperationCount == 2)
     }
 
-    @Test("Without accounts every change counts")
+    @Test("Every change is counted if there are no accounts")
     func countsWithoutAccounts() async throws {
         let device = try await Device(transport)
         try await device.todos().insert([Todo(id: "a"), Todo(id: "b")])
@@ -46,7 +46,7 @@ import TidelineTestSupport
     }
 
     @MainActor
-    @Test("A view shows the changes of the account that is signed in")
+    @Test("A view counts the changes of the account that is signed in")
     func aViewFollowsTheAccount() async throws {
         let device = try await device()
         try await device.todos().insert([Todo(id: "a"), Todo(id: "b")])
@@ -58,7 +58,7 @@ import TidelineTestSupport
         #expect(live.pendingCount == 0)
     }
 
-    @Test("The first error is that of the row that was rejected, not one of its transaction")
+    @Test("The first error describes the rejected row, not another row of its transaction")
     func theRejectedRowComesFirst() async throws {
         let scene = try await GroupScene(rows: ["a", "b", "c"])
         try await scene.interfere("c")

@@ -37,7 +37,7 @@ final class ScriptedSignIn: Authentication {
     ]
 
     @Test(
-        "A token that the network does not deliver means offline, and the same change is sent later"
+        "A network error of a token call means offline, and the change is sent later"
     )
     func aFailedTokenMeansOffline() async throws {
         for error in Self.passingErrors {
@@ -64,7 +64,7 @@ final class ScriptedSignIn: Authentication {
         }
     }
 
-    @Test("A renewal that fails on the network after a 401 means offline, too")
+    @Test("A network error of the token renewal after a 401 means offline, too")
     func aFailedRenewalMeansOffline() async throws {
         let signIn = ScriptedSignIn { refreshing in
             if refreshing { throw URLError(.networkConnectionLost) }
@@ -83,7 +83,7 @@ final class ScriptedSignIn: Authentication {
         )
     }
 
-    @Test("An app that says that the user has to sign in ends the push as unauthorized")
+    @Test("A push ends as unauthorized if the app says that the user has to sign in")
     func aRequiredSignInEndsThePush() async throws {
         for error: any Error in [
             SignInRequired("Your session ended"), SyncError(.unauthorized, "Gone."),
@@ -100,7 +100,7 @@ final class ScriptedSignIn: Authentication {
         }
     }
 
-    @Test("An app that signs the account out while it renews the token needs a sign-in")
+    @Test("A request is unauthorized if the app signs out while it renews the token")
     func aSignOutDuringTheRenewalNeedsASignIn() async throws {
         let holder = Mutex<ScriptedSignIn?>(nil)
         let signIn = ScriptedSignIn { _ in
@@ -149,7 +149,7 @@ final class ScriptedSignIn: Authentication {
         await #expect(throws: (any Error).self) { try await read.value }
     }
 
-    @Test("Automatic sync resumes by itself after a token that timed out")
+    @Test("Automatic sync resumes by itself after token calls that time out")
     func automaticSyncResumes() async throws {
         let calls = Mutex(0)
         let signIn = ScriptedSignIn { _ in
@@ -190,7 +190,7 @@ final class ScriptedSignIn: Authentication {
         #expect(device.client.lastSyncError == nil)
     }
 
-    @Test("The server's reason reaches the app")
+    @Test("A rejected push reports the server's reason to the app")
     func aPushReportsTheServersReason() async throws {
         let transport = ScriptedTransport(
             otherwise: .json(401, #"{"error":"The token has expired"}"#)
@@ -256,7 +256,7 @@ final class ScriptedSignIn: Authentication {
         #expect(transport.sent.last?.bearer == "Bearer writer")
     }
 
-    @Test("A token that was being fetched when the token changed is not kept")
+    @Test("A token that was fetched while the account changed is not used")
     func aTokenThatWasBeingFetchedIsNotKept() async throws {
         let client = Mutex<SyncClient?>(nil)
         let calls = Mutex(0)

@@ -141,7 +141,7 @@ import TidelineTestSupport
         #expect(try await contents(server) == rows)
     }
 
-    @Test("A transaction stops as a whole, and operations that follow it wait")
+    @Test("A transaction with a conflict is not executed, and operations that follow it wait")
     func transactions() async throws {
         let server = try await RuleScene.server()
         let device = try await scene(server)
@@ -325,7 +325,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A long queue is read in parts, up to the limit, and the result says what is left")
+    @Test("A long queue is read in parts up to the limit, and the result says if rows are left")
     func limit() async throws {
         for store: any LocalStore in [MemoryStore(), try SQLiteStore(path: ":memory:")] {
             let server = try await RuleScene.server()
@@ -348,7 +348,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A dry run ends at the limit of its bytes, and one batch more")
+    @Test("A dry run ends with the batch that exceeds the limit of its bytes")
     func bytes() async throws {
         let server = try await RuleScene.server()
         var limits = SyncLimits()
@@ -361,7 +361,7 @@ import TidelineTestSupport
         #expect(run.operations.map(\.itemID) == ["l", "m"] && !run.isComplete)
     }
 
-    @Test("Local changes are made between the parts of a dry run")
+    @Test("Local changes can be made between the parts of a dry run")
     func concurrent() async throws {
         let server = try await RuleScene.server()
         var limits = SyncLimits()
@@ -403,7 +403,7 @@ import TidelineTestSupport
         #expect(run.batches == 2 && run.isComplete)
     }
 
-    @Test("An empty queue needs no request, and parked operations are named")
+    @Test("A dry run of an empty queue sends no request, and parked operations are reported")
     func parked() async throws {
         let server = try await RuleScene.server()
         let device = try await scene(server)
@@ -416,7 +416,7 @@ import TidelineTestSupport
         #expect(run.operations.map(\.outcome) == [.parked] && run.batches == 0)
     }
 
-    @Test("A server without dry runs gets nothing executed, and the error says so")
+    @Test("A server without dry runs executes nothing, and the error says so")
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)
         let device = try await RuleScene.device(transport)

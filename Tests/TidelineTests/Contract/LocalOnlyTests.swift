@@ -57,7 +57,7 @@ import TidelineTestSupport
 
     // MARK: - Tables
 
-    @Test("A local table is changed, queried and observed, and nothing of it is queued")
+    @Test("A local table can be changed, queried and observed, and none of its changes is queued")
     func tables() async throws {
         for store in try stores() {
             let (device, _) = try await scene(try await makeServer(), store: store)
@@ -178,7 +178,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A conflict compares and merges only what the server has")
+    @Test("A conflict compares and merges only the columns that the server has")
     func conflicts() async throws {
         let server = try await makeServer()
         let (device, tasks) = try await scene(server, .merge)
@@ -208,7 +208,7 @@ import TidelineTestSupport
         #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["3", "y"])
     }
 
-    @Test("A row that leaves the device takes its local values with it")
+    @Test("A row that is removed from the device loses its local values")
     func gone() async throws {
         let server = try await makeServer()
         let (device, tasks) = try await scene(server)
@@ -227,7 +227,7 @@ import TidelineTestSupport
         #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["again", nil])
     }
 
-    @Test("A server that has columns of these names does not change the values on the device")
+    @Test("A server with columns of the same names does not change the values on the device")
     func sameNames() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
@@ -257,7 +257,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "What stays on the device is not part of the schema document, and has no rule of the server"
+        "Local tables and columns are not part of the schema document, and have no rules"
     )
     func document() throws {
         let document = try SchemaDocument(of: [Task.self, Draft.self])

@@ -92,7 +92,7 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test("Nothing of a transaction is stored if one of its records breaks a rule")
+    @Test("A transaction stores nothing if one of its records breaks a rule")
     func transactions() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let error = try await broken {
@@ -109,7 +109,7 @@ import TidelineTestSupport
         #expect(try await device.rows("Inspection") == [])
     }
 
-    @Test("A list of new records is inserted as a whole or not at all, also if the error is caught")
+    @Test("A list of records is inserted as a whole or not at all, even if the error is caught")
     func lists() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let counts = try await device.context.transaction { transaction -> Int in
@@ -175,7 +175,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Unique is checked by the server; the error has code and columns, and the values are kept"
+        "The server checks unique values, and the error has its code, columns and values"
     )
     func unique() async throws {
         let server = try await RuleScene.server()
@@ -206,7 +206,7 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test("A merge that breaks a comparison is a conflict, and is not sent")
+    @Test("A merge that breaks a comparison is a conflict and is not sent")
     func merges() async throws {
         let server = try await RuleScene.server()
         let one = try await RuleScene.device(server.transport)
@@ -230,7 +230,7 @@ import TidelineTestSupport
         #expect(error.serverItem != nil)
     }
 
-    @Test("A conflict handler cannot resolve with a row that breaks a rule")
+    @Test("A conflict handler's row that breaks a rule is not sent")
     func handlers() async throws {
         let server = try await RuleScene.server()
         let one = try await RuleScene.device(server.transport)
@@ -285,7 +285,7 @@ extension RuleTests {
     }
 
     @Test(
-        "A rule that no server would have is an invalid model",
+        "A rule that no server accepts makes the model invalid",
         arguments: [
             (BadLength.self as any SyncRecord.Type, "the rule '.maxLength' names 'count'"),
             (BadPattern.self, "the rule '.pattern' has an invalid pattern"),

@@ -10,7 +10,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct SchemaCheckTests {
-    @Test("An app that fits has no differences, and the document is requested once")
+    @Test("An app that matches the server has no differences, and requests the document once")
     func fits() async throws {
         let server = try await RuleScene.server()
         let tap = CountingTransport(server.transport)
@@ -21,7 +21,7 @@ import TidelineTestSupport
         #expect(tap.count(of: "/$schema") == 1)
     }
 
-    @Test("Missing columns, tables and rules are named")
+    @Test("The differences contain missing columns, tables and rules")
     func differs() async throws {
         var table = try RuleScene.table()
         table.schema.columns.removeAll { $0.name == "rank" }
@@ -39,7 +39,7 @@ import TidelineTestSupport
         #expect(found.map(\.column) == ["rank", nil, nil])
     }
 
-    @Test("References are compared: the column, the table, and the effect of a delete")
+    @Test("The differences contain the column, the table and the delete rule of a reference")
     func references() async throws {
         let fitting = try await Device(
             try await InProcessServer(tables: Field.tables()).transport,
@@ -68,7 +68,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("An enum of the app and the members of the server's column have to be the same")
+    @Test("An enum of the app must have the same members as the server's column")
     func members() async throws {
         var table = try RuleScene.table()
         for (name, members) in [
@@ -89,7 +89,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("An original server has no document, and the error says so")
+    @Test("A server without a schema document causes an error that says so")
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)
         let device = try await RuleScene.device(transport)

@@ -79,7 +79,7 @@ import TidelineTestSupport
         try device.context.knownSchemaDifferences.map(\.description)
     }
 
-    @Test("A sync requests the document once, and reports what the server lacks")
+    @Test("A sync requests the schema document once, and reports the differences")
     func missingColumn() async throws {
         let tap = SchemaTap(try await older().transport)
         let device = try await device(tap)
@@ -97,7 +97,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A column that the server lacks is read as the default of its property, and is named")
+    @Test("A column that the server lacks is read as its default, and is reported")
     func reads() async throws {
         let server = try await older()
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
@@ -112,7 +112,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("A restarted app knows the result without a request, and another version compares again")
+    @Test("A restarted app knows the result without a request, and a new version compares again")
     func restarts() async throws {
         let tap = SchemaTap(try await older().transport)
         for store: any LocalStore in [MemoryStore(), try SQLiteStore(path: ":memory:")] {
@@ -204,7 +204,7 @@ import TidelineTestSupport
         #expect(try known(device) == [Self.missing])
     }
 
-    @Test("A document over the limit is not read, and with the limit 0 none is requested")
+    @Test("A document over the limit is not read, and a limit of 0 prevents the request")
     func limits() async throws {
         let tap = SchemaTap(try await older().transport)
         for (limit, requests) in [(100, 1), (0, 0)] {
@@ -233,7 +233,7 @@ import TidelineTestSupport
         #expect(try tap.requests == 1 && known(device) == [])
     }
 
-    @Test("A server that sends no schema, as the original ones, gets no request")
+    @Test("A server that states no schema, as the original servers do, gets no request")
     func otherServers() async throws {
         let tap = SchemaTap(try await older().transport)
         tap.dropHeader()

@@ -91,7 +91,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An older row reads as the value after =", arguments: Kind.allCases)
+    @Test("A row without a value reads as the default of its property", arguments: Kind.allCases)
     func wholeModels(kind: Kind) async throws {
         try await withRow(kind) { store in
             let table = try await open(Whole.self, try store()).client.syncTable(Whole.self)
@@ -202,7 +202,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A fresh store, the same model, and rows that have values open", arguments: Kind.allCases)
+    @Test(
+        "A model without declared defaults opens a new store, and its own store again",
+        arguments: Kind.allCases
+    )
     func otherStoresOpen(kind: Kind) async throws {
         try await withTemporaryFile { path in
             let memory = MemoryStore()
@@ -238,7 +241,7 @@ import TidelineTestSupport
         #expect(try row.decode(Whole.self).address == Address(city: "Genf", country: "CH"))
     }
 
-    @Test("The server's null reads as the default, and is not written back")
+    @Test("The server's null reads as the default of its property")
     func serverNullReadsAsTheDefault() throws {
         let row: Row = ["id": "a", "isActive": nil, "level": nil, "address": nil, "rank": nil]
         #expect(try row.decode(Partial.self).isActive)

@@ -53,7 +53,7 @@ import TidelineTestSupport
         var complete = true
     }
 
-    @Test("A new property whose default is not known keeps the store from opening")
+    @Test("A store whose model has a new property without a known default cannot be opened")
     func unknownDefaultsKeepTheStoreClosed() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()

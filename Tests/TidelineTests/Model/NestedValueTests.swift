@@ -152,7 +152,7 @@ import TidelineTestSupport
         #expect(try await serverRecord().address == nil)
     }
 
-    @Test("Elements of an array keep their members when others are edited or moved")
+    @Test("Array elements keep their unknown members when elements are edited or moved")
     func arrays() async throws {
         let device = try await first()
         let table = try device.client.syncTable(One.self)
@@ -171,7 +171,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("A struct that is saved repeatedly keeps the members that it does not know")
+    @Test("A struct that is saved repeatedly keeps the members that its model does not know")
     func savedAgain() async throws {
         let device = try await first()
         let table = try device.client.syncTable(One.self)
@@ -193,7 +193,10 @@ import TidelineTestSupport
         #expect(try await serverRecord() == wanted)
     }
 
-    @Test("Two devices change two members of one object", arguments: [true, false])
+    @Test(
+        "Changes of two members of one object on two devices are combined",
+        arguments: [true, false]
+    )
     func concurrent(clientWins: Bool) async throws {
         let device = try await first(clientWins ? .clientWins : .merge)
         let remote = try await self.device(Two.self).client.table(Two.self)
@@ -209,7 +212,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A change of the same member on both sides is a conflict, and so are two cases of an enum"
+        "A change of the same member on both sides is a conflict, and enum cases are not mixed"
     )
     func contested() async throws {
         let device = try await first(.merge)
@@ -232,7 +235,7 @@ import TidelineTestSupport
         #expect(try await serverRecord().address?.city == "Nice")
     }
 
-    @Test("A handler's row keeps the members that the model does not know")
+    @Test("A conflict handler's row keeps the members that the model does not know")
     func custom() async throws {
         let device = try await first(
             .custom { conflict in
@@ -265,7 +268,7 @@ import TidelineTestSupport
         #expect(try await serverRecord() == wanted)
     }
 
-    @Test("A transaction keeps them, together with its other writes to the row")
+    @Test("A transaction keeps unknown members and its other writes to the row")
     func transaction() async throws {
         let device = try await first()
         try await device.context.transaction { transaction in

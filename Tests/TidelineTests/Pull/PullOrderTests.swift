@@ -61,7 +61,7 @@ import TidelineTestSupport
         return policy
     }
 
-    @Test("One sync pulls three tables at a time, in the order of the policy")
+    @Test("A single sync pulls three tables at a time, in the order of the policy")
     func oneSyncPullsThreeTablesAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
@@ -96,7 +96,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Pulls that an app starts together run three at a time, too")
+    @Test("Pulls that an app starts at the same time run three at a time, too")
     func pullsOfAnAppRunThreeAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
@@ -112,7 +112,7 @@ import TidelineTestSupport
         #expect(transport.now.tables.count == Self.tables.count)
     }
 
-    @Test("A pull in excess of the limit waits, and a push after it is not overtaken")
+    @Test("A pull in excess of the limit waits, and a later push does not overtake it")
     func aPushIsNotOvertaken() {
         var turns = SyncTurns(pullsMax: 2)
         let one = turns.ask(.pull(table: "a"))

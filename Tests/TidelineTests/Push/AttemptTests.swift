@@ -337,7 +337,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 10301.
-    @Test("A row that a pull returned stays, even if an older answer says that it left its query")
+    @Test("A row from a pull stays even if an older response says that it left its query")
     func anOlderAnswerLeavesTheQuery() async throws {
         // Each commit is later than the one before.
         try await withRestorableServer { server in

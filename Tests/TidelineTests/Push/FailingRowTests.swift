@@ -122,7 +122,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A row that always gets a 5xx while others are accepted is parked, whatever wait the answer asks for",
+        "A row that always gets a 5xx while other rows are accepted is parked",
         arguments: [500, 502, 503, 504, 507],
         [nil, "5", "600"]
     )
@@ -162,7 +162,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert fails attempted parked"])
     }
 
-    @Test("A server that fails everything parks nothing")
+    @Test("An outage of the server parks nothing")
     func anOutageParksNothing() async throws {
         var limits = SyncLimits()
         limits.failedPushesMax = 2
@@ -180,7 +180,7 @@ import TidelineTestSupport
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test("Automatic sync names the rows that were not accepted, and syncs everything else")
+    @Test("Automatic sync reports the rows that were not accepted, and syncs everything else")
     func automaticSyncContinues() async throws {
         let faults = Faults()
         let server = try await makeServer(faults)
@@ -248,7 +248,7 @@ import TidelineTestSupport
         #expect(rows.description.hasPrefix("50 (Todo row100, Todo row101,"))
     }
 
-    @Test("retryParked sends the rows that match its condition again")
+    @Test("retryParked resends the rows that match its condition")
     func retryParkedSendsMatchingRows() async throws {
         let faults = Faults()
         faults.rejects.withLock { $0 = true }

@@ -25,7 +25,7 @@ import TidelineTestSupport
 
     /// Each of two rejected transactions has a row that a later transaction with the other's row changed, too.
     @Test(
-        "Transactions that cross in their rows are sent one after the other",
+        "Transactions whose rows cross are sent one after the other",
         arguments: [ConflictPolicy.fail, .clientWins]
     )
     func groupsThatCrossStayApart(policy: ConflictPolicy) async throws {
@@ -73,7 +73,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["b mine"])
     }
 
-    @Test("Three transactions that cross in a cycle are all sent")
+    @Test("Three transactions whose rows cross in a cycle are all sent")
     func aCircleOfGroupsIsSent() async throws {
         let scene = try await Scene(
             rows: ["a", "b", "c", "d", "x", "y", "z"],

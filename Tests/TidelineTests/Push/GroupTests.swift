@@ -394,7 +394,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a first", "b theirs"])
     }
 
-    @Test("A transaction that is made during a rejected batch waits for the rejected transaction")
+    @Test("A transaction that is created during a rejected batch waits for the rejected one")
     func aTransactionDuringARejectedBatchWaits() async throws {
         let scene = try await Scene()
         let device = scene.device

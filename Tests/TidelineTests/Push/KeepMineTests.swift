@@ -25,7 +25,7 @@ import TidelineTestSupport
         return (scene, try #require(try await scene.device.context.operationErrors().first))
     }
 
-    @Test("Only the columns that this device has changed are sent")
+    @Test("The device's version of a conflict sends only the columns that it changed")
     func changed() async throws {
         let (scene, error) = try await conflict { notes in
             _ = try await notes.update(id: "n") { $0["text"] = "Key is lost" }
@@ -38,7 +38,7 @@ import TidelineTestSupport
         #expect(note == Field.Note(id: "n", text: "Key is lost", customerID: nil))
     }
 
-    @Test("All columns of a change that was made to an older record are sent")
+    @Test("The device's version of a change to an older record sends all columns")
     func older() async throws {
         let (scene, error) = try await conflict { notes in
             guard var old = try await notes.read(id: "n") else { return }
@@ -52,7 +52,7 @@ import TidelineTestSupport
         #expect(note == Field.Note(id: "n", text: "Key is lost", customerID: "c"))
     }
 
-    @Test("A row that was deleted on the server is restored")
+    @Test("The device's version of a conflict restores a row that the server deleted")
     func deleted() async throws {
         let scene = try await FieldScene()
         try await scene.fill()

@@ -14,7 +14,7 @@ import TidelineTestSupport
         try await Device(transport, conflicts: policy)
     }
 
-    @Test("An insert that arrived, and whose row another device has deleted, succeeds")
+    @Test("An insert that arrived succeeds even if another device then deleted its row")
     func anInsertThatWasDeletedSinceSucceeds() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -280,7 +280,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 1361.
     @Test(
-        "An insert that was edited after a lost attempt does not succeed because the row was deleted",
+        "An insert that was edited after a lost attempt is not dropped if its row was deleted",
         arguments: [ConflictPolicy.fail, .merge, .clientWins]
     )
     func editedSinceTheAttempt(policy: ConflictPolicy) async throws {

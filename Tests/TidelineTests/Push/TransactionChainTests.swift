@@ -26,7 +26,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("1,200 offline transactions that share a row all succeed and are sent in order")
+    @Test("A chain of 1,200 offline transactions that share a row is sent in order")
     func manyTransactionsOfOneRow() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
@@ -41,7 +41,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("40 transactions of 100 kB that share a row are larger than a batch, and none fails")
+    @Test("A chain of 40 transactions of 150 kB that share a row exceeds a batch and succeeds")
     func largeTransactionsOfOneRow() async throws {
         let scene = try await Scene()
         let signature = String(repeating: "s", count: 150_000)
@@ -51,7 +51,7 @@ import TidelineTestSupport
         #expect(try await scene.other.client.table(Note.self).count() == 40)
     }
 
-    @Test("A rejected row parks its own transaction, and the others wait or succeed")
+    @Test("A rejected row parks its own transaction, and other transactions wait or succeed")
     func aRejectedRowParksItsTransaction() async throws {
         let scene = try await Scene()
         // The server already has a note with this id and another text.
@@ -80,7 +80,7 @@ import TidelineTestSupport
         #expect(try await scene.device.todos().read(id: "a")?.rank == 50)
     }
 
-    @Test("A retry of the rejected row sends the rest, too")
+    @Test("A retry of the rejected row also sends the other operations")
     func aRetryReleasesTheRest() async throws {
         let scene = try await Scene()
         try await scene.other.client.table(Note.self).insert(Note(id: "v1", body: "theirs"))
@@ -93,7 +93,7 @@ import TidelineTestSupport
         #expect(try await scene.other.client.table(Note.self).read(id: "v1")?.body == "both")
     }
 
-    @Test("An edit of the row releases it with all of its changes")
+    @Test("An edit of a rejected row is sent with all of its earlier changes")
     func anEditReleasesTheRow() async throws {
         let scene = try await Scene()
         try await scene.interfere("a")
@@ -110,7 +110,7 @@ import TidelineTestSupport
         #expect(try await scene.other.client.table(Note.self).count() == 4)
     }
 
-    @Test("A change of another device between the transactions is kept")
+    @Test("A change of another device survives the transactions of this device")
     func anotherDevicesChangeIsKept() async throws {
         let scene = try await Scene(conflicts: .merge)
         for number in 0..<3 { try await visit(number, scene.device) }
@@ -122,7 +122,7 @@ import TidelineTestSupport
         #expect(try await scene.device.todos().read(id: "a") == row)
     }
 
-    @Test("Lost answers and restarts change nothing", arguments: [1, 2, 3])
+    @Test("Lost answers and restarts lose and duplicate no transaction", arguments: [1, 2, 3])
     func lostAnswersAndRestarts(lost: Int) async throws {
         try await withTemporaryFile { path in
             var fates = [BatchTap.Fate](repeating: .deliver, count: lost)
@@ -175,7 +175,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A stored edit that cannot be read is reported for its operation, and the others are sent",
+        "A stored edit that cannot be read is reported, and other operations are sent",
         arguments: ["edit", "before"],
         ["'{\"rank\":'", "'[]'", "'x'", "''", "x'00'", "7"]
     )
@@ -253,7 +253,7 @@ import TidelineTestSupport
         #expect(row.text == "last" && row.rank == nil)
     }
 
-    @Test("A row that one transaction inserts and another deletes is sent as both")
+    @Test("A row that one transaction inserts and another deletes is sent in both")
     func insertedAndDeleted() async throws {
         let scene = try await Scene()
         try await visit(0, scene.device)
@@ -269,7 +269,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 16 with locked phones.
     @Test(
-        "A row that one transaction deletes and two later ones write is kept by a retry of all three"
+        "A retry joins the three transactions that deleted and wrote one row"
     )
     func retriedTogether() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])
@@ -293,7 +293,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 106553.
-    @Test("A retry of a row that was inserted, deleted, and inserted again meets the row")
+    @Test("A retry of a row that was inserted, deleted and inserted updates the server's row")
     func retriedInsertsOfOneRow() async throws {
         let scene = try await Scene()
         try await scene.other.client.table(Todo.self).insert(Todo(id: "n", text: "theirs"))
@@ -354,7 +354,7 @@ import TidelineTestSupport
     }
 
     /// Found by the simulation, seed 697.
-    @Test("A row inserted after a delete that gave way takes no value of the server's row")
+    @Test("A row inserted after an overruled delete keeps no value of the server's row")
     func insertedAfterADeleteThatGaveWay() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await scene.device.context.transaction { transaction in

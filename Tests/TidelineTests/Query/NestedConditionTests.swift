@@ -378,7 +378,7 @@ private let forms: [Form] = [
         }
     }
 
-    @Test("A row that no longer matches a condition on its array leaves the device")
+    @Test("A row that no longer matches a condition on its array is removed from the device")
     func leaves() async throws {
         let server = try await InProcessServer(tables: [Self.schema])
         let writer = try await Self.device(server.transport).client.table(Job.self)
@@ -430,7 +430,7 @@ private let forms: [Form] = [
         }
     }
 
-    @Test("Conditions are made outside of a query, and combined")
+    @Test("Conditions can be declared outside of a query, and combined")
     func combined() async throws {
         let device = try await Self.device(ScriptedTransport())
         let table = try device.client.syncTable(Job.self)
@@ -453,7 +453,7 @@ private let forms: [Form] = [
         #expect(error?.code == .unsupportedQuery)
     }
 
-    @Test("A row without a value has the default of its property")
+    @Test("A row without a nested value matches the default of its property")
     func defaults() async throws {
         let device = try await Self.device(ScriptedTransport())
         try await device.seed([["id": "a", "title": "x"]], "Job")
@@ -465,7 +465,7 @@ private let forms: [Form] = [
         #expect(try await table.count(where: { $0.billing.city == nil }) == 1)
     }
 
-    @Test("Trees of nested conditions")
+    @Test("Nested conditions are written as OData filters")
     func trees() throws {
         func text(_ condition: (Columns<Job>) throws -> Condition) throws -> String {
             try ODataWriter(.v4).filter(try Filter(for: Job.self, where: condition).expression)
@@ -491,7 +491,7 @@ private let forms: [Form] = [
         )
     }
 
-    @Test("Conditions on the elements of two columns work on the device, and are not sent")
+    @Test("Conditions on the elements of two columns work on the device and are not sent")
     func twoColumns() async throws {
         let device = try await Self.device(ScriptedTransport())
         let table = try device.client.syncTable(Job.self)
@@ -511,7 +511,7 @@ private let forms: [Form] = [
         #expect(error?.code == .unsupportedQuery)
     }
 
-    @Test("An original server does not get a condition that it cannot read")
+    @Test("A condition that an original server cannot read is not sent to it")
     func originals() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Job.self], generation: .classic)
@@ -523,7 +523,7 @@ private let forms: [Form] = [
         #expect(transport.sent.isEmpty)
     }
 
-    @Test("What cannot be expressed is named")
+    @Test("An unsupported condition throws an error that names its type")
     func unsupported() throws {
         func message(_ condition: (Columns<Job>) throws -> Condition) -> String {
             let error = #expect(throws: SyncError.self) {

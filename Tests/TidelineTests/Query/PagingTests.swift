@@ -100,7 +100,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Pages in any order are what one read returns", arguments: 0..<40 as Range<UInt64>)
+    @Test(
+        "Pages in any order return the same records as a single read",
+        arguments: 0..<40 as Range<UInt64>
+    )
     func samePages(seed: UInt64) async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -131,7 +134,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "No record is skipped or returned twice while others are added and removed",
+        "Paging skips and repeats no record while other records are added and removed",
         arguments: 0..<30 as Range<UInt64>
     )
     func concurrentChanges(seed: UInt64) async throws {
@@ -162,7 +165,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The record whose successors are read need not exist any longer")
+    @Test("A page can follow a record that was deleted")
     func removedRecord() async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -182,7 +185,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A page without the properties of its order has no next page, nor has an order by rank")
+    @Test("A page after a record requires the properties of its order, and no order by rank")
     func rejects() throws {
         let record = Entry(id: "a", name: "b")
         let part = try Query<Entry>().sorted(by: .ascending(\.name)).selecting(\.rank)
@@ -195,7 +198,7 @@ import TidelineTestSupport
         #expect(throws: SyncError.self) { try ranked.after(record) }
     }
 
-    @Test("A server gets the position as a filter, but no position in a localized order")
+    @Test("A position is sent as a filter, but a position in a localized order is rejected")
     func remote() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Entry.self])

@@ -89,7 +89,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A total count is observed beyond the limit of its query")
+    @Test("An observed total count includes rows beyond the limit of its query")
     func totalCounts() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
@@ -107,7 +107,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An equal result is not repeated; one that cannot be compared is")
+    @Test("An equal result is published once, and a result that is not Equatable each time")
     func equalResults() async throws {
         struct Opaque: Sendable { var count: Int }
         let device = try await Device(ScriptedTransport())
@@ -129,7 +129,7 @@ import TidelineTestSupport
         #expect(try await equal.next() == [true])
     }
 
-    @Test("An error of the closure ends the iteration, and a new one begins again")
+    @Test("An error of the closure ends the iteration, and a new iteration starts from the store")
     func errors() async throws {
         let device = try await Device(ScriptedTransport())
         let todos = try device.todos()
@@ -258,7 +258,7 @@ import TidelineTestSupport
         try await task.value
     }
 
-    @Test("Many queries of a table are observed as the whole table")
+    @Test("A change of any row reaches an observation with many queries of its table")
     func manyQueries() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)

@@ -26,7 +26,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A list shows the array of a closure over several tables, and each change of what it read"
+        "A list shows the array of a closure, and follows each table that the closure reads"
     )
     func closures() async throws {
         let client = try await SyncClient.preview(
@@ -50,7 +50,7 @@ import TidelineTestSupport
         await until { live.items == ["other"] }
     }
 
-    @Test("A list shows records with their related records, also in place of a closure's")
+    @Test("A list and a value show records with their related records, and follow changes")
     func related() async throws {
         let client = try await SyncClient.preview(
             seed: [Firm.Customer(id: "a"), Firm.Job(id: "1", customerID: "a")],
@@ -69,7 +69,7 @@ import TidelineTestSupport
         await until { value.value?.first?.related.count == 1 && live.items[0].related.count == 1 }
     }
 
-    @Test("An error of the closure ends a list, which keeps its items, until the next closure")
+    @Test("An error of the closure ends a list, which keeps its items until the next closure")
     func errors() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a", text: "one")])
         let live = LiveQuery(client.syncContext) { reader in
@@ -91,7 +91,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A list of a table shows a closure's array, and a list without a table rejects a condition"
+        "A list of a table accepts a closure, and a list of a closure rejects a condition"
     )
     func both() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a"), Todo(id: "b")])

@@ -22,7 +22,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("It shows the result, each change, and the result of another closure")
+    @Test("A live value shows the result, each change, and the result of another closure")
     func changes() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "b"), Todo(id: "a", rank: 1)])
         let live = LiveValue(client.syncContext) { try $0.table(Todo.self).read().map(\.id) }
@@ -36,7 +36,7 @@ import TidelineTestSupport
         await until { live.value == ["other"] }
     }
 
-    @Test("It shows the records of a query with their related records, and each change")
+    @Test("A live value shows the records of a query with their related records")
     func related() async throws {
         let client = try await SyncClient.preview(
             seed: [Firm.Customer(id: "a"), Firm.Job(id: "1", customerID: "a")],
@@ -50,7 +50,7 @@ import TidelineTestSupport
         #expect(live.error == nil)
     }
 
-    @Test("It keeps its value after an error, and continues with another closure")
+    @Test("A live value keeps its value after an error, and continues with another closure")
     func errors() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])
         let live = LiveValue(client.syncContext) { try $0.table(Todo.self).count() }
@@ -64,7 +64,7 @@ import TidelineTestSupport
         #expect(live.value == 2)
     }
 
-    @Test("It ends with its owner")
+    @Test("A live value ends with its owner")
     func end() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])
         var live: LiveValue<Int>? = LiveValue(client.syncContext) {

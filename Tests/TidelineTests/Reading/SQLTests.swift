@@ -56,7 +56,7 @@ private struct Visit: SyncRecord, Hashable {
         place: Visit.Place(city: "Kiel")
     )
 
-    @Test("A result is decoded into a type, also across tables")
+    @Test("The result of a statement across tables is decoded into a type")
     func decoding() async throws {
         struct Total: Decodable, Hashable {
             var title: String
@@ -87,7 +87,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("Each kind of value is decoded as the store has it, and found by interpolation")
+    @Test("Each kind of value is decoded as it was stored, and can be interpolated")
     func kinds() async throws {
         struct Whole: Decodable, Hashable {
             var id: String
@@ -138,7 +138,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("Nested values are decoded whatever is in them")
+    @Test("Nested values with any content are decoded")
     func nestedValues() async throws {
         struct Part: Codable, Hashable {
             var name = ""
@@ -194,7 +194,7 @@ private struct Visit: SyncRecord, Hashable {
     }
 
     @Test(
-        "An instant that is out of range, and a value that is too long, are errors of the statement"
+        "An instant out of range or a text that is too long fails only its statement"
     )
     func outOfRange() async throws {
         try await withDevice { device, _ in
@@ -267,7 +267,7 @@ private struct Visit: SyncRecord, Hashable {
     struct Unknown: Sendable { var pair = (1, 2) }
 
     @Test(
-        "Statements that do more than read the app's tables are rejected",
+        "A statement that does more than read the app's tables is rejected",
         arguments: [false, true]
     )
     func confinement(inTransaction: Bool) async throws {
@@ -291,7 +291,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("Statements that only read the app's tables are accepted")
+    @Test("A statement that only reads the app's tables is accepted")
     func accepted() async throws {
         try await withDevice { device, visits in
             try await visits.insert(Self.visit)
@@ -320,7 +320,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("A cached statement of the store is not run as SQL of the app, and the other way round")
+    @Test("The cached statements of the store are separate from those of the app's SQL")
     func statementCaches() async throws {
         try await withTemporaryFile { path in
             let database = try Database(path: path)
@@ -435,7 +435,7 @@ private struct Visit: SyncRecord, Hashable {
         """
 
     @Test(
-        "An endless statement in a transaction ends when its task is cancelled, and changes nothing",
+        "A cancelled transaction with an endless statement ends and changes nothing",
         .timeLimit(.minutes(5))
     )
     func cancelledTransaction() async throws {
@@ -458,7 +458,7 @@ private struct Visit: SyncRecord, Hashable {
     }
 
     @Test(
-        "Endless statements on all cores stop neither other tasks nor their own cancellation",
+        "Endless statements on all cores block neither other tasks nor their cancellation",
         .timeLimit(.minutes(5))
     )
     func manyAtOnce() async throws {
@@ -484,7 +484,7 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
-    @Test("A store without SQL rejects it")
+    @Test("A store without SQL rejects a statement")
     func otherStores() async throws {
         let device = try await Device(ScriptedTransport())
         let found = await code { _ = try await device.context.read { try $0.sql("SELECT 1") } }

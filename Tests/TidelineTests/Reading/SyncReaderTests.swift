@@ -11,7 +11,7 @@ import TidelineTestSupport
     private struct Odd: Error, Equatable {}
 
     @Test(
-        "A reader has typed and untyped tables, with the reads of a transaction",
+        "A reader has typed and untyped tables with the reads of a transaction",
         arguments: StoreKind.allCases
     )
     func tables(kind: StoreKind) async throws {
@@ -43,7 +43,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A commit between two reads of a reader is not seen")
+    @Test("A reader does not see a commit between two of its reads")
     func oneState() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
@@ -75,7 +75,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Functions read from a reader and from a transaction, whose changes they see",
+        "A function can read from a reader and from a transaction with its changes",
         arguments: StoreKind.allCases
     )
     func inTransactions(kind: StoreKind) async throws {
@@ -136,7 +136,7 @@ import TidelineTestSupport
         #expect(await code { _ = try inTransaction.read() } == .transactionEnded)
     }
 
-    @Test("A cancelled task does not read on")
+    @Test("A cancelled task does not continue to read")
     func cancellation() async throws {
         let device = try await Device(ScriptedTransport())
         let context = device.context
@@ -147,7 +147,7 @@ import TidelineTestSupport
         #expect(await code { try await task.value } == .cancelled)
     }
 
-    @Test("A client without a store has no state to read")
+    @Test("A read of a client without a store throws an error")
     func withoutAStore() async throws {
         let client = SyncClient(endpoint: Device.endpoint, transport: ScriptedTransport())
         let read = await code { try await client.syncContext.read { _ in } }

@@ -70,7 +70,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    @Test("The form of each call, on tables, in readers and in transactions")
+    @Test("Each total can be read from a table, a reader and a transaction")
     func forms() async throws {
         try await withDevice(.file) { device, jobs in
             try await jobs.insert([
@@ -190,7 +190,7 @@ private struct OldJob: SyncRecord {
     }
 
     @Test(
-        "A sum that does not fit is an error, and its average is not",
+        "A sum out of range is an error, and its average is not",
         arguments: StoreKind.allCases
     )
     func overflow(kind: StoreKind) async throws {
@@ -230,7 +230,10 @@ private struct OldJob: SyncRecord {
         await code { _ = try await rows.totals(of: column, by: group, Query()) }
     }
 
-    @Test("A value that does not fit its column counts as missing", arguments: StoreKind.allCases)
+    @Test(
+        "A value that does not fit its column counts as missing in a total",
+        arguments: StoreKind.allCases
+    )
     func misfits(kind: StoreKind) async throws {
         try await withDevice(kind) { device, _ in
             try await device.seed(

@@ -29,7 +29,7 @@ import TidelineTestSupport
         return (scene, try #require(errors.first))
     }
 
-    @Test("A child of a deleted parent is parked with its values, and stays so after a restart")
+    @Test("A child of a deleted parent is parked with its values, even after a restart")
     func parked() async throws {
         let (scene, error) = try await orphaned()
         let expected = BrokenReference(
@@ -54,7 +54,10 @@ import TidelineTestSupport
         #expect(scene.tap.bodies.count + scene.tap.singles.count == sent)
     }
 
-    @Test("The parent is restored from this device or from the server", arguments: [false, true])
+    @Test(
+        "An orphan's parent is restored from this device or from the server",
+        arguments: [false, true]
+    )
     func restored(afterPull: Bool) async throws {
         let (scene, error) = try await orphaned(pulls: afterPull)
         if afterPull { try await scene.pull(scene.device) }
@@ -100,7 +103,7 @@ import TidelineTestSupport
         #expect(job?.title == "Pump")
     }
 
-    @Test("A parent whose values neither side has kept is not restored without values")
+    @Test("A parent whose values are not stored anywhere is not restored without values")
     func bare() async throws {
         let (scene, error) = try await orphaned(pulls: true) { table in
             if table.name == "Customer" { table.tombstones = .bare }
@@ -117,7 +120,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A parent that the server has again is not inserted again, and a later delete of it is sent",
+        "A parent that exists on the server again is not inserted, and can be deleted later",
         arguments: [false, true]
     )
     func restoredElsewhere(pulls: Bool) async throws {
@@ -139,7 +142,7 @@ import TidelineTestSupport
         #expect(customers.map(\.id) == ["d"])
     }
 
-    @Test("The parent is inserted with the values of the app")
+    @Test("An orphan's parent is inserted with the values that the app passes")
     func restoredWith() async throws {
         let (scene, error) = try await orphaned()
         try await error.restoreParent(with: Field.Customer(id: "other", name: "New"))
@@ -148,7 +151,7 @@ import TidelineTestSupport
         #expect(customer?.name == "New")
     }
 
-    @Test("The row is moved to another parent, or to none", arguments: ["d", nil])
+    @Test("An orphan is moved to another parent, or to none", arguments: ["d", nil])
     func moved(parent: String?) async throws {
         let (scene, error) = try await orphaned()
         try await error.moveToParent(parent)
@@ -159,7 +162,7 @@ import TidelineTestSupport
         #expect(job?.title == "Pump")
     }
 
-    @Test("The row is discarded")
+    @Test("An orphan is discarded")
     func discarded() async throws {
         let (scene, error) = try await orphaned()
         try await error.cancelOperationAndDiscardItem()
@@ -168,7 +171,7 @@ import TidelineTestSupport
         #expect(try await scene.contents(scene.device) == ["Customer d", "Note n"])
     }
 
-    @Test("A row that moves to a deleted parent is parked, and moved elsewhere")
+    @Test("A row that moves to a deleted parent is parked, and can be discarded")
     func movedToMissing() async throws {
         let (scene, first) = try await orphaned()
         try await first.moveToParent("d")
@@ -202,7 +205,7 @@ import TidelineTestSupport
         "Customer c", "Job j k", "Visit v1 v2 v3", "Invoice i", "Note n",
     ]
 
-    @Test("A rejected delete of a parent is parked with its children, and all come back together")
+    @Test("A discarded delete of a parent restores its children, too")
     func discardedDelete() async throws {
         let scene = try await referenced()
         let errors = try await scene.device.context.operationErrors()
@@ -234,7 +237,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A pending change of a row that the server deleted with its parent is a conflict, not lost"
+        "A pending change of a row that the server deleted with its parent is a conflict"
     )
     func changedAndDeleted() async throws {
         let scene = try await FieldScene()

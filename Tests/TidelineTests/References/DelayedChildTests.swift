@@ -60,7 +60,7 @@ import TidelineTestSupport
         return (scene, device, gate)
     }
 
-    @Test("The delete of a parent follows that of a child, which the server fails to process once")
+    @Test("The delete of a parent is sent after the delete of a child that failed once")
     func failed() async throws {
         let (scene, device, _) = try await scene("Invoice/i", status: 500)
         try await device.client.syncTable(Field.Invoice.self).delete(id: "i")
@@ -86,7 +86,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Customer c d", "Job k", "Note n"])
     }
 
-    @Test("A parent whose child the user keeps after all is not deleted, and the app learns it")
+    @Test("A parent is not deleted if the user discards the delete of its child")
     func kept() async throws {
         let (scene, device, _) = try await scene("Invoice/i", status: 422)
         try await device.client.syncTable(Field.Invoice.self).delete(id: "i")
@@ -99,7 +99,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents().contains("Job j k"))
     }
 
-    @Test("A child in conflict that left its parent is not deleted with the parent")
+    @Test("A child in conflict that moved to another parent is not deleted with the old one")
     func conflict() async throws {
         let (scene, device, _) = try await scene("none", status: 500)
         try await scene.other.client.syncTable(Field.Job.self).update(id: "k") {

@@ -108,7 +108,7 @@ import TidelineTestSupport
         ]
     }
 
-    @Test("Local records follow a pulled delete of their parent, in the same transaction")
+    @Test("Local records are deleted with their parent in the transaction of the pull")
     func pulled() async throws {
         let stores: [any LocalStore] = [MemoryStore(), try SQLiteStore(path: ":memory:")]
         for store in stores {
@@ -137,7 +137,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A process that ends during a pull keeps the parent with its local records, or neither")
+    @Test("A process that ends during a pull keeps a parent with its local records, or neither")
     func killed() async throws {
         var states: Set<[String]> = []
         for count in 0..<8 {
@@ -155,7 +155,7 @@ import TidelineTestSupport
         #expect(states == [Scene.all, Scene.followed])
     }
 
-    @Test("Local records follow a delete that verify finds, and no other removal")
+    @Test("A verification deletes local records only with a parent that the server deleted")
     func verified() async throws {
         let scene = try await Scene()
         let jobs = try scene.device.client.syncTable(Field.Job.self)
@@ -179,7 +179,7 @@ import TidelineTestSupport
         #expect(try await scene.local() == Scene.followed)
     }
 
-    @Test("Local records follow a delete of their parent with which an edit had a conflict")
+    @Test("Local records are deleted with their parent if the server wins a conflict")
     func conflict() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await scene.device.client.syncTable(Field.Job.self).update(id: "j") {
@@ -191,7 +191,7 @@ import TidelineTestSupport
         #expect(try await scene.local() == Scene.followed)
     }
 
-    @Test("Local records follow a deleted parent whose edit the app discards")
+    @Test("Local records are deleted with a parent whose edit the app discards")
     func discarded() async throws {
         let scene = try await Scene()
         try await scene.device.client.syncTable(Field.Job.self).update(id: "j") {

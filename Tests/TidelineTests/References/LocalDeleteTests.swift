@@ -9,7 +9,7 @@ import TidelineTestSupport
 
 @Suite struct LocalDeleteTests {
     @Test(
-        "A delete of a parent deletes its children before it, in one group, and clears other references"
+        "A delete of a parent deletes its children first, in one group, and clears references"
     )
     func cascade() async throws {
         let scene = try await FieldScene()
@@ -34,7 +34,7 @@ import TidelineTestSupport
         #expect(try await scene.other.missingParents().isEmpty)
     }
 
-    @Test("A reference with the rule restrict anywhere below a row prevents its delete")
+    @Test("A reference with the rule restrict on any level prevents the delete of a row")
     func restrict() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -69,7 +69,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Note n"])
     }
 
-    @Test("Children that the server never had leave the queue with their parent")
+    @Test("Children that were never sent are removed from the queue with their parent")
     func unsent() async throws {
         let scene = try await FieldScene()
         try await scene.device.client.syncTable(Field.Customer.self)
@@ -110,7 +110,7 @@ import TidelineTestSupport
         #expect(try await scene.contents(scene.device) == ["Visit b"])
     }
 
-    @Test("A delete that concerns more rows than the limit changes nothing and says how to go on")
+    @Test("A delete of more rows than the limit changes nothing, and the error names the limit")
     func limit() async throws {
         var limits = SyncLimits()
         limits.cascadeRowsMax = 5

@@ -8,7 +8,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct MissingParentTests {
-    @Test("A child that is pulled or inserted before its parent is stored, and found as such")
+    @Test("A child without its parent is stored, and reported until the parent arrives")
     func orphans() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -29,7 +29,7 @@ import TidelineTestSupport
         #expect(try await late.push() == nil)
     }
 
-    @Test("All of many orphans are counted, and the first thousand are named")
+    @Test("All orphans are counted, and the first thousand IDs are reported")
     func many() async throws {
         try await withTemporaryFile { path in
             let scene = try await FieldScene(store: try SQLiteStore(path: path))
@@ -45,7 +45,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Tables are pulled with parents before their children")
+    @Test("Tables of parents are pulled before the tables of their children")
     func pullOrder() async throws {
         let transport = ScriptedTransport(otherwise: page([]))
         var limits = SyncLimits()

@@ -134,7 +134,7 @@ import TidelineTestSupport
         #expect(try await scene.pulled("Place", "inID").isEmpty)
     }
 
-    @Test("A change that another device made to one of them is a conflict")
+    @Test("A delete of a row that another device changed is a conflict")
     func conflict() async throws {
         let scene = try await Scene()
         let client = scene.device.client

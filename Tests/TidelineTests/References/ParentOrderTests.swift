@@ -25,7 +25,7 @@ import TidelineTestSupport
         #expect(contents.prefix(3) == ["Customer c d", "Job j k x", "Visit v1 v2 v3 w"])
     }
 
-    @Test("A row that leaves its parent for a new one is not deleted with the old one")
+    @Test("A row that moves to a new parent is not deleted with its old parent")
     func leavesDeleted() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -54,7 +54,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A child of a rejected parent waits with it, and follows it when the app resolves the error"
+        "A child waits for its rejected parent, and is sent when the app resolves the error"
     )
     func waitsForRejected() async throws {
         let scene = try await FieldScene()
@@ -105,7 +105,7 @@ import TidelineTestSupport
         #expect(Set(scene.tap.groups.first ?? []).count == 1)
     }
 
-    @Test("Inserts that refer to each other do not wait for each other forever, and are accepted")
+    @Test("Inserts that refer to each other are accepted")
     func cycle() async throws {
         let scene = try await FieldScene()
         let visits = try scene.device.client.syncTable(Field.Visit.self)

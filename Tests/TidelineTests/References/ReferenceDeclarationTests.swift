@@ -24,7 +24,7 @@ import TidelineTestSupport
         #expect(try RecordSchema.of(Field.Customer.self).table.references.isEmpty)
     }
 
-    @Test("A reference that the server declares differently is a difference of the documents")
+    @Test("A reference that only the app declares is a difference of the schema documents")
     func document() throws {
         let app = try SchemaDocument(of: Field.models)
         #expect(
@@ -87,7 +87,7 @@ import TidelineTestSupport
         var todo: String?
     }
 
-    @Test("A reference that no value can satisfy is rejected with the remedy")
+    @Test("A reference that no value can satisfy is rejected with a remedy")
     func wrongModels() throws {
         let remedies: [(any SyncRecord.Type, String)] = [
             (Counted.self, "Name a property of type String."),
@@ -104,7 +104,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A table that stays on the device may refer to others")
+    @Test("A local table may declare references to local tables")
     func localTable() throws {
         let drafts = try RecordSchema.of(Draft.self).table
         #expect(drafts.references == [TableReference("next", to: "Draft", onDelete: .setNull)])

@@ -21,7 +21,7 @@ import TidelineTestSupport
         return (device, tap)
     }
 
-    @Test("A row that the server deleted only within the transaction is not taken for deleted")
+    @Test("A delete that the server rolled back does not count as a deleted row")
     func deletedWithin() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -77,7 +77,7 @@ import TidelineTestSupport
         #expect(note["version"] == truth?["version"])
     }
 
-    @Test("Deletes of a transaction are sent by their tables, children first")
+    @Test("The deletes of a transaction are sent by their tables, children first")
     func orderOfTables() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -91,7 +91,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Note n"])
     }
 
-    @Test("A success next to the rejection of another operation of the transaction does not count")
+    @Test("A success is ignored if another operation of its transaction is rejected")
     func success() async throws {
         let scene = try await FieldScene()
         try await scene.device.context.transaction { transaction in

@@ -38,7 +38,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Sums, averages, counts and distinct values")
+    @Test("Observed totals follow changes of the parents in their condition")
     func totals() async throws {
         try await withJobs { device, customers in
             var values = device.context.observe { reader in
@@ -56,7 +56,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Searches")
+    @Test("An observed search follows changes of the parents in its condition")
     func searches() async throws {
         try await withJobs { device, customers in
             let jobs = try device.client.syncTable(Job.self)

@@ -12,7 +12,7 @@ import TidelineTestSupport
     typealias Job = Firm.Job
     typealias Visit = Firm.Visit
 
-    @Test("Records are found by their parents and children", arguments: StoreKind.allCases)
+    @Test("Conditions on parents and children find the records", arguments: StoreKind.allCases)
     func conditions(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -33,7 +33,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A condition on related records may contain another one", arguments: StoreKind.allCases)
+    @Test(
+        "A condition on related records may contain another such condition",
+        arguments: StoreKind.allCases
+    )
     func nested(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -52,7 +55,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Sums, changes and deletes take the condition", arguments: StoreKind.allCases)
+    @Test(
+        "Sums, updates and deletes accept a condition on related records",
+        arguments: StoreKind.allCases
+    )
     func bulk(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -71,7 +77,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A server cannot evaluate the condition")
+    @Test("A condition on related records is rejected in a pull and in a remote read")
     func pulls() async throws {
         let device = try await Firm.device(MemoryStore())
         let jobs = try device.client.syncTable(Job.self)
@@ -121,7 +127,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A deep condition on the other table is evaluated", arguments: StoreKind.allCases)
+    @Test(
+        "A deeply nested condition on the other table is evaluated",
+        arguments: StoreKind.allCases
+    )
     func deepInside(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)

@@ -155,7 +155,11 @@ import TidelineTestSupport
         #expect(foundUp == wantedUp)
     }
 
-    @Test("Queries have the results of loops", arguments: StoreKind.allCases, 1...25)
+    @Test(
+        "Queries for related records have the same results as loops over all records",
+        arguments: StoreKind.allCases,
+        1...25
+    )
     func queries(kind: StoreKind, seed: Int) async throws {
         try await Firm.withDevice(kind) { device in
             var random = SeededGenerator(seed: UInt64(seed))

@@ -12,7 +12,10 @@ import TidelineTestSupport
     typealias Job = Firm.Job
     typealias Visit = Firm.Visit
 
-    @Test("Each record has its children, also a record without any", arguments: StoreKind.allCases)
+    @Test(
+        "Each record has its children, and a record without children has an empty list",
+        arguments: StoreKind.allCases
+    )
     func children(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -23,7 +26,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A record has its parent, or nil without one", arguments: StoreKind.allCases)
+    @Test("A record has its parent, or nil if it has none", arguments: StoreKind.allCases)
     func parents(kind: StoreKind) async throws {
         try await Firm.withDevice(kind) { device in
             try await Firm.fill(device)
@@ -80,7 +83,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A record has several kinds of related records")
+    @Test("A record can have several kinds of related records")
     func several() async throws {
         let device = try await Firm.device(MemoryStore())
         try await Firm.fill(device)
@@ -126,7 +129,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A related row that does not decode is an error, or skipped",
+        "A related row that does not decode is an error, or is skipped",
         arguments: StoreKind.allCases
     )
     func decodingFailures(kind: StoreKind) async throws {
@@ -149,7 +152,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("More parents than a statement has parameters")
+    @Test("Related records are read for more parents than a statement may have parameters")
     func manyParents() async throws {
         try await withTemporaryFile { path in
             let device = try await Firm.device(try SQLiteStore(path: path))
@@ -164,7 +167,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A property must be named unless one reference is declared, and hold ids")
+    @Test("A relation needs a named property unless the table declares one reference")
     func references() async throws {
         func message(_ body: () throws -> Void) -> String {
             #expect(throws: SyncError.self, performing: body)?.message ?? ""

@@ -104,7 +104,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A changed record is read alone, and a new one with its children")
+    @Test("A changed record is read alone, and a new record is read with its children")
     func parents() async throws {
         try await withFirm { store, device in
             let query = try Query<Customer>().sorted(by: .descending(\.name)).including(
@@ -128,7 +128,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Of two levels, only the changed one is read")
+    @Test("A change in one of two levels reads only the changed records and their siblings")
     func levels() async throws {
         try await withFirm { store, device in
             let down = try Query<Customer>().including(Query<Job>().including(Query<Visit>()))

@@ -74,7 +74,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A copy from before a push that is restored later revives nothing",
+        "A store that is restored from before a push does not insert a deleted row again",
         arguments: [true, false]
     )
     func restored(hasLedger: Bool) async throws {
@@ -115,7 +115,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An operation gets its request id with the change, and an edit replaces it")
+    @Test("An operation gets its request ID with the change, and an edit replaces the ID")
     func requestIDs() async throws {
         let script = ScriptedTransport(otherwise: .lost)
         let store = MemoryStore()
@@ -135,7 +135,7 @@ import TidelineTestSupport
         #expect(script.sent.first?.requestID == second)
     }
 
-    @Test("A copy that is used together with the original has an installation id of its own")
+    @Test("A copy that is used together with the original gets a separate installation ID")
     func installations() async throws {
         try await withTemporaryFile { file in
             let script = ScriptedTransport(otherwise: page([]))
@@ -158,7 +158,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Unsent edits of a copy are conflicts if the original's edits were accepted since")
+    @Test("Unsent edits of a copy are conflicts if the original's edits were accepted before")
     func usedWithTheOriginal() async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
@@ -215,7 +215,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A request id that was sent with another body leads to a follow-up read, and is not parked"
+        "A request ID that was sent with another body leads to a follow-up read"
     )
     func anotherBody() async throws {
         let transport = ScriptedTransport()
@@ -232,7 +232,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 18.
     @Test(
-        "An unsent transaction of a copy that follows another one overwrites nothing of the original",
+        "An unsent transaction of a copy does not overwrite later values of the original",
         arguments: [true, false]
     )
     func transactionsUsedWithTheOriginal(deletes: Bool) async throws {
@@ -283,7 +283,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "An edit of a copy that follows a discarded edit is a conflict, without the discarded values"
+        "An edit of a copy after a discarded edit is a conflict without the discarded values"
     )
     func discardedInTheCopy() async throws {
         try await withTemporaryFile { file in
@@ -327,7 +327,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "An operation that a copy sent with another body is no longer sent, whatever the policy",
+        "An operation that a copy sent with another body is not resent under any policy",
         arguments: [ConflictPolicy.serverWins, .fail, .clientWins, .merge]
     )
     func sentWithAnotherBody(policy: ConflictPolicy) async throws {

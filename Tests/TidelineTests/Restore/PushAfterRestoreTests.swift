@@ -77,7 +77,7 @@ import TidelineTestSupport
 
     /// A portal answers 200 with a page of its own.
     @Test(
-        "An update of a row that the restore lost stays in the queue while the server answers no list",
+        "An update of a row that the restore lost stays in the queue until a list can be read",
         arguments: [200, 401, 429, 503]
     )
     func missingRowWithoutAList(status: Int) async throws {
@@ -103,7 +103,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "An update of a row that the restore lost becomes an insert even if the device never pulled"
+        "An update of a row that the restore lost is an insert if the device never pulled"
     )
     func missingRowWithoutAPull() async throws {
         try await withRestorableServer { server in
@@ -174,7 +174,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The event reports rows that the restore lost, although a push saw the new epoch first")
+    @Test("The event counts the lost rows even if a push learned of the new epoch first")
     func event() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -209,7 +209,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A state that the restore lost is kept although a pull has shown the older one",
+        "A lost state stays on the device although a pull has returned the older state",
         arguments: [ConflictRule.serverWins, .clientWins]
     )
     func serverResolvesAfterAPull(rule: ConflictRule) async throws {
@@ -378,7 +378,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "An edit during the push sends the lost state, too",
+        "A push during which the app edits the row sends the lost state, too",
         arguments: [ConflictRule.serverWins, .clientWins]
     )
     func editDuringThePush(rule: ConflictRule) async throws {

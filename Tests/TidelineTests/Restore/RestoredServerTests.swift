@@ -127,7 +127,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The name of an epoch has the latest commit of the restored database")
+    @Test("An epoch contains the latest commit of the restored database")
     func restorePoints() {
         #expect(RestorePoint(epoch: "0123456789abcdef.65f1a").commit == 0x65f1a)
         for epoch in [nil, "", "0123456789abcdef", "a.", "a.0", "a.-1", "a.b.c", "a.x"] as [String?]
@@ -187,7 +187,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A policy sends lost rows again, or discards them, by itself")
+    @Test("A policy resends or discards lost rows automatically")
     func policies() async throws {
         for policy in [LostRowPolicy.sendAgain, .discard] {
             try await withRestorableServer { server in
@@ -209,7 +209,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Lost rows are lost after a restart of the app, too")
+    @Test("Lost rows are still lost after a restart of the app")
     func restart() async throws {
         try await withRestorableServer { server in
             try await withTemporaryFile { file in
@@ -292,7 +292,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row that is deleted after the restore leaves every device")
+    @Test("A row that is deleted after the restore is removed from every device")
     func deletedSince() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -325,7 +325,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row that was restored after the backup is lost, not deleted")
+    @Test("A row that was undeleted after the backup is lost, not deleted")
     func undoneRevival() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -366,7 +366,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Each of two queries finds its own lost rows")
+    @Test("Each of two queries finds its lost rows")
     func twoQueries() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -386,7 +386,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A second restore, of a better backup, finds the rows again")
+    @Test("A second restore, from a better backup, finds the lost rows again")
     func betterBackup() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -407,7 +407,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Purge refuses to remove lost rows, and removes them when forced")
+    @Test("A purge rejects the removal of lost rows, and removes them if it is forced")
     func purge() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -422,7 +422,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Verify and explain report that a row is lost, and do not repair it")
+    @Test("A verification and an explanation report that a row is lost, and do not repair it")
     func verify() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -545,7 +545,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Rows that another account sent before the first pull are not reported as lost by this account"
+        "A row that another account sent before the first pull does not count as lost"
     )
     func sentByAnotherAccountBeforeTheFirstPull() async throws {
         try await withRestorableServer { server in
@@ -564,7 +564,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A first pull of a server that was not restored reports no restore")
+    @Test("A first pull from a server that was not restored reports no restore")
     func firstPull() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -612,7 +612,7 @@ import TidelineTestSupport
 
     /// Found by the simulation, seed 1047.
     @Test(
-        "A gateway's page in a lookup of rows is not an answer, and requires no sign-in",
+        "A gateway's page in response to a lookup of rows is ignored, and needs no sign-in",
         arguments: [
             (401, "<html>Sign in</html>"), (403, "Blocked"), (200, #"{"items":[]}"#), (502, ""),
         ]

@@ -109,7 +109,7 @@ import TidelineCore
         #expect(outcome(one, own, .fail) == .sendAgain(ConflictRules.onTop(one, own)))
     }
 
-    @Test("An operation of a copied store does not win by policy")
+    @Test("A client-wins policy does not apply to an operation of a copied store")
     func anInheritedOperationNeverWins() {
         for kind in OperationKind.allCases {
             var one = Self.operation(kind)

@@ -105,7 +105,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The wait outlasts the app, a pull of the user's ends it, and the status shows it")
+    @Test("A wait is stored for the next start of the app, and a pull by the user ends it")
     func theWaitIsStored() throws {
         let store = MemoryStore()
         try run(Self.busy(503, "600"), store: store) { device, server, time in
@@ -132,7 +132,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A push after the wait is sent, and a success ends the wait")
+    @Test("A push after the wait is sent, and its success ends the wait")
     func aSuccessEndsTheWait() throws {
         try run(Self.busy(429, "600")) { device, server, time in
             try await device.todos().insert(Todo(id: "a"))
@@ -145,7 +145,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A wait that the answer to a request for events asks for applies to all requests",
+        "A wait that the response to a request for events asks for applies to all requests",
         arguments: [503, 429]
     )
     func theEventsAskForAWait(status: Int) throws {
@@ -207,7 +207,7 @@ import TidelineTestSupport
         #expect(end != nil)
     }
 
-    @Test("A wait of years is shortened, and a clock that was set back does not extend it")
+    @Test("A wait of years is shortened, and a wall clock that was set back does not extend it")
     func longWaitsAreShortened() {
         let day = Duration.seconds(86_400)
         let received = Date(timeIntervalSince1970: 1_800_000_000)
@@ -223,7 +223,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Both forms of Retry-After are read, without a trap for any number",
+        "Both formats of Retry-After are read, and no number traps",
         arguments: [
             ("600", nil, 600), ("0", nil, 0), ("-5", nil, 0), (" 7 ", nil, 7),
             ("99999999999999999999999999", nil, 31_536_000),

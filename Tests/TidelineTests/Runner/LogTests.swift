@@ -102,7 +102,7 @@ import TidelineTestSupport
         .checkFailed(code: .cancelled),
     ]
 
-    @Test("Each kind of event has a sentence of its own in the log")
+    @Test("Each kind of event is logged as a different sentence")
     func eachKindOfEventIsLogged() {
         #expect(Self.events.map(\.name) == SyncEvent.Kind.Name.allCases)
         let sentences = Set(Self.events.map { "\($0.logEntry.message)" })

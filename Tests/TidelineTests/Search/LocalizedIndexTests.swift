@@ -105,7 +105,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Any changes, also by other programs, keep the index right",
+        "The index stays correct after random changes, also by other programs",
         arguments: 0..<20 as Range<UInt64>
     )
     func changes(seed: UInt64) async throws {
@@ -248,7 +248,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An index in the order of another system is made again, and no row is misplaced")
+    @Test("An index in the order of another system is rebuilt, and no row is misplaced")
     func otherSystem() async throws {
         try await withTemporaryFile { path in
             let names = ["zeta", "Ärger", "apfel", "ähre", "Öl", "ol"]
@@ -276,7 +276,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Indexes of another system do not stop a program that uses other tables of the file")
+    @Test("An index of another system does not stop a program that uses other tables of the file")
     func otherTables() async throws {
         try await withTemporaryFile { path in
             _ = try await device(path)
@@ -297,7 +297,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A language of its own for each program: each finds the rows in its order")
+    @Test("Each of two programs with different languages finds the rows in its order")
     func languages() async throws {
         try await withTemporaryFile { path in
             let one = try people(try await device(path))
@@ -317,7 +317,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A model without the index removes it, and a column of another type is moved")
+    @Test("A model without the index removes it, and an indexed column can change its type")
     func otherModels() async throws {
         try await withTemporaryFile { path in
             let former = try await device(path, Former.self)
@@ -338,7 +338,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A damaged copy is made again")
+    @Test("A damaged index is rebuilt")
     func damage() async throws {
         try await withTemporaryFile { path in
             let table = try people(try await device(path))
@@ -354,7 +354,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A transaction finds its own changes in order, and leaves none behind if it fails")
+    @Test("A transaction reads its changes in order, and a failed one leaves none in the index")
     func transactions() async throws {
         struct Stop: Error {}
         try await withTemporaryFile { path in
@@ -384,7 +384,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "The order is consistent for any texts",
+        "The localized order is consistent for random texts",
         arguments: ["en_US", "de_DE", "sv_SE", "cs_CZ", "tr_TR", "hu_HU"]
     )
     func consistent(name: String) {
@@ -413,7 +413,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A localized index needs a text at its end, and names each property once")
+    @Test("A localized index without a final text or with a repeated property is rejected")
     func invalid() async throws {
         struct NoText: SyncRecord {
             var id = ""

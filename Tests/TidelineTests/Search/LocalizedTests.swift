@@ -88,7 +88,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The order of the user is that of localizedStandardCompare")
+    @Test("The order of the user's language is that of localizedStandardCompare")
     func userOrder() async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -110,7 +110,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Languages differ in their order")
+    @Test("The order of the same texts depends on the language")
     func languages() async throws {
         try await withTemporaryFile { path in
             for device in try await devices(path) {
@@ -128,7 +128,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An order by a language is not sent to a server, and needs a text")
+    @Test("A localized order is not sent to a server, and is rejected for a number")
     func rejects() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Person.self])
@@ -161,7 +161,7 @@ import TidelineTestSupport
     ]
 
     @Test(
-        "Texts are found as Foundation finds them, also where folding and normalization are difficult"
+        "Texts with difficult folding and normalization are found as Foundation finds them"
     )
     func hardCases() async throws {
         try await withTemporaryFile { path in
@@ -199,7 +199,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "localizedCaseInsensitiveContains finds what Foundation finds",
+        "localizedCaseInsensitiveContains finds the texts that Foundation finds",
         arguments: 0..<6 as Range<UInt64>
     )
     func contains(seed: UInt64) async throws {

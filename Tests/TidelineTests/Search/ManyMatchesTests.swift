@@ -20,7 +20,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("More than 3,000 matches are ordered by age, on each page")
+    @Test("More than 3,000 matches are ordered by age on each page")
     func pages() async throws {
         try await withTickets { tickets in
             let query = Query<Ticket>().matching("boil*")
@@ -33,7 +33,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Another condition is applied to all matches, and each hit has its own excerpts")
+    @Test("A second condition applies to all matches, and each hit has its own excerpts")
     func excerpts() async throws {
         try await withTickets { tickets in
             try await tickets.update(where: { $0.title == "lamp 20" || $0.title == "lamp 3000" }) {

@@ -51,7 +51,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A search is a condition like any other")
+    @Test("A search can be combined with other conditions")
     func composes() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -203,7 +203,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Of very many matches, those that were stored last come first")
+    @Test("If there are very many matches, those that were stored last come first")
     func manyMatches() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -244,7 +244,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A search that cannot be run is an error that says why")
+    @Test("A search that cannot be executed throws an error that states the reason")
     func rejects() async throws {
         let transport = ScriptedTransport()
         let memory = try await Device(transport, tables: [Ticket.self])
@@ -320,7 +320,7 @@ import TidelineTestSupport
         var text = ""
     }
 
-    @Test("A search index of something that is not text is rejected")
+    @Test("A search index of a column that is not text is rejected")
     func wrongModels() throws {
         for type in [Wrong.self, Weighted.self] as [any SyncRecord.Type] {
             let error = #expect(throws: SyncError.self) { try RecordSchema.of(type) }

@@ -42,7 +42,7 @@ import TidelineTestSupport
         return calls
     }
 
-    @Test("A search and a condition on a nested value or an array are joined")
+    @Test("A search can be combined with a condition on a nested value or an array")
     func joins() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path)
@@ -67,7 +67,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Matches that meet a condition on an array are ordered by rank, and counted and observed")
+    @Test("Matches that meet a condition on an array are ranked, counted and observed")
     func ranks() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path)
@@ -84,7 +84,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Rows for records are those of the search")
+    @Test("The rows that a store reads for records are the matches of the search")
     func recordRows() async throws {
         try await withTemporaryFile { path in
             let store = try SearchScene.store(path)
@@ -100,7 +100,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A search in a condition on documents is an error, not a wrong result")
+    @Test("A search within a condition on documents is an error, not a wrong result")
     func withinDocuments() async throws {
         try await withTemporaryFile { path in
             let calls = try await table(path)

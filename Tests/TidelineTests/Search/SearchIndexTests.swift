@@ -26,7 +26,10 @@ import TidelineTestSupport
         return ids
     }
 
-    @Test("Other programs may write in any way", arguments: 0..<20 as Range<UInt64>)
+    @Test(
+        "The index stays correct after random writes by other programs",
+        arguments: 0..<20 as Range<UInt64>
+    )
     func otherPrograms(seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         try await withTemporaryFile { path in
@@ -139,7 +142,7 @@ import TidelineTestSupport
         var rank: String?
     }
 
-    @Test("The index follows the declaration of the model")
+    @Test("The index changes with the declaration of the model")
     func definitions() async throws {
         try await withTemporaryFile { path in
             func objects() throws -> Int64? {
@@ -168,7 +171,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Columns of another type are moved, and indexed afterwards")
+    @Test("A column whose type changes is moved, and indexed afterwards")
     func movedColumns() async throws {
         try await withTemporaryFile { path in
             let former = try await SearchScene.device(path, ScriptedTransport(), Former.self)
@@ -187,7 +190,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A value that its column cannot hold is not found, and breaks nothing")
+    @Test("A value that its column cannot hold is not found, and does not damage the index")
     func otherValues() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -204,7 +207,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A damaged index is made again, by a change and by a search")
+    @Test("A damaged index is rebuilt by a change and by a search")
     func damage() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -225,7 +228,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A transaction that meets a damaged index stores all of its changes, or none",
+        "A transaction that finds a damaged index stores all of its changes, or none",
         arguments: [false, true]
     )
     func damageInTransaction(isHidden: Bool) async throws {
@@ -256,7 +259,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("No change reports a table of the index")
+    @Test("A report of changes does not contain a table of the index")
     func reportsOnlyTables() async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)
@@ -287,7 +290,7 @@ import TidelineTestSupport
         return try database.integer("SELECT count(*) FROM words WHERE term LIKE 'zyzz%'") != 0
     }
 
-    @Test("What is purged is in no page of the index", arguments: [false, true])
+    @Test("Purged text is erased from every page of the index", arguments: [false, true])
     func purges(all: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await SearchScene.device(path)

@@ -43,7 +43,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A text of too many bytes or words is rejected")
+    @Test("A search text of too many bytes or words is rejected")
     func limits() throws {
         #expect(try SearchText(String(repeating: "a ", count: 32)).terms.count == 32)
         #expect(throws: SearchText.Failure.self) {

@@ -45,7 +45,11 @@ import TidelineTestSupport
         ["tideline-", "repeatability-", "etag", "last-modified", "location", "x-", "odata-"],
     ]
 
-    @Test("Devices behind a gateway that drops header fields agree", arguments: requests, responses)
+    @Test(
+        "Devices behind a gateway that drops header fields have the same rows as the server",
+        arguments: requests,
+        responses
+    )
     func headerFieldsAreDropped(request: [String], response: [String]) async throws {
         let server = try await makeServer()
         let gateway = Gateway(inner: server.transport, request: request, response: response)
@@ -101,7 +105,7 @@ import TidelineTestSupport
         #expect(try await device.context.push().completed == 3)
     }
 
-    @Test("Behind a gateway that drops 'Prefer', a conflict parks its own operation only")
+    @Test("Behind a gateway that drops 'Prefer', a conflict parks only its own operation")
     func aConflictParksItsOwnOperation() async throws {
         let server = try await makeServer()
         let gateway = Gateway(inner: server.transport, request: ["prefer"], response: [])

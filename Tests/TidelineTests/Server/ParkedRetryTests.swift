@@ -104,7 +104,7 @@ import TidelineTestSupport
     ]
 
     @Test(
-        "An operation without its table, column or permission is sent after the deployment that adds it",
+        "An operation without its table, column or permission is sent after its deployment",
         arguments: 0..<3,
         ["push", "pull", "syncOnce"]
     )
@@ -133,7 +133,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Automatic sync sends the operations when an answer to a pull shows the deployment")
+    @Test("Automatic sync sends the parked operations when a pull shows the deployment")
     func automaticSync() async throws {
         try await withServer([Self.note]) { server in
             let device = try await Device(server, environment: .live)
@@ -149,7 +149,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The rest of a transaction is sent with the row that was rejected")
+    @Test("The deployment also releases the other operations of the rejected transaction")
     func transactions() async throws {
         try await withServer([Self.note]) { server in
             let device = try await Device(server)
@@ -186,7 +186,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A forbidden operation is sent when the app reports that the caller's rights have changed"
+        "A forbidden operation is sent when the app reports new permissions of the caller"
     )
     func announcedRights() async throws {
         try await withServer([Self.whole, Self.note]) { server in
@@ -202,7 +202,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A forbidden operation is sent when the token has other claims, not when it is only renewed"
+        "A forbidden operation is sent when the token has other claims, not when it is renewed"
     )
     func otherClaims() async throws {
         func token(_ role: String, _ second: Int) -> String {
@@ -228,7 +228,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An update of the app sends the operations once")
+    @Test("An update of the app sends the parked operations once")
     func updatedApp() async throws {
         try await withServer([Self.note]) { server in
             let store = MemoryStore()
@@ -261,7 +261,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "An operation is retried after 15 minutes, then ever later, if the server does not name its schema"
+        "If the server does not state its schema, an operation is retried at growing intervals"
     )
     func aServerOfAnotherVendorIsTriedAgain() async throws {
         try await withServer([Self.note]) { server in

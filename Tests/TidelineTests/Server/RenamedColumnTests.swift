@@ -65,7 +65,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("Both versions read and write the column, before and after the rename")
+    @Test("Both versions of the app read and write the column, before and after its rename")
     func bothVersions() async throws {
         try await withTemporaryFile { path in
             let oldStore = MemoryStore()
@@ -119,7 +119,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "The new version opens the store of the old one with all values, and deletes and restores rows"
+        "The new version of the app opens the store of the old version with all values"
     )
     func update() async throws {
         try await withTemporaryFile { path in

@@ -40,7 +40,7 @@ import TidelineTestSupport
         return device
     }
 
-    @Test("A purge of everything makes the file small by itself", arguments: [false, true])
+    @Test("A purge of all rows shrinks the file by itself", arguments: [false, true])
     func aPurgeOfEverything(isOld: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path, isOld: isOld)
@@ -51,7 +51,10 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A purge of most rows keeps the others", arguments: [false, true])
+    @Test(
+        "A purge of most rows shrinks the file and keeps the other rows",
+        arguments: [false, true]
+    )
     func aPurgeOfMost(isOld: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path, isOld: isOld)
@@ -66,7 +69,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A purge of a few rows does not shrink the file, and a call returns their pages")
+    @Test("A purge of a few rows does not shrink the file, but compact() does")
     func aPurgeOfFew() async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path)

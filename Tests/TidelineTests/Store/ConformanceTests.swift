@@ -101,7 +101,7 @@ private final class Kept: Sendable {
         }
     }
 
-    @Test("The checks have a column of each type")
+    @Test("The conformance checks have a column of each type")
     func checksAreComplete() throws {
         let sample = try #require(LocalStoreConformance.tables.first)
         #expect(Set(sample.columns.map(\.type.name)) == Set(Self.everyType.map(\.name)))

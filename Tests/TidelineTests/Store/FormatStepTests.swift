@@ -70,7 +70,7 @@ import TidelineTestSupport
 
     /// Format 2 had one operation for each row; an older program would send only a part of format 3.
     @Test(
-        "The queue of a file of format 2 is upgraded, and older programs reject the file from then on"
+        "A file of format 2 is upgraded with its queue, and older programs reject it then"
     )
     func aQueueOfFormatTwoIsUpgraded() async throws {
         try await withTemporaryFile { path in

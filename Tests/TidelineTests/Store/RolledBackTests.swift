@@ -19,7 +19,7 @@ struct RolledBackTests {
         }
     }
 
-    @Test("After a full disk rolled back a transaction, none of its later statements commits")
+    @Test("A transaction that a full disk rolled back commits none of its later statements")
     func fullDisk() async throws {
         try await withTemporaryFile { path in
             let database = try Database(path: path)

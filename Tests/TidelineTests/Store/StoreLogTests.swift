@@ -99,7 +99,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "From 64 MiB on, the writer copies the log after each commit, and waits for readers once per 16 MiB"
+        "From 64 MiB on, the writer copies after each commit and restarts once per 16 MiB"
     )
     func largest() {
         var log = Log()

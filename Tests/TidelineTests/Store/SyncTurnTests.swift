@@ -12,7 +12,7 @@ import TidelineTestSupport
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
     private let lease = Duration.seconds(10)
 
-    @Test("A lease line reads as it was written, and any other text is rejected")
+    @Test("A lease is read as it was written, and any other text is rejected")
     func leaseText() {
         for lease in [
             SyncLease(owner: "4711-1-1", process: 4711, expires: 1_800_000_010_000),
@@ -43,7 +43,7 @@ import TidelineTestSupport
         #expect(isFree(1_000_000_000))
     }
 
-    @Test("One store at a time has the turn, and no file is locked meanwhile")
+    @Test("Only one store at a time has the sync turn, and its file is not locked")
     func oneHasTheTurn() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (try SQLiteStore(path: path), try SQLiteStore(path: path))
@@ -67,7 +67,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A turn without a transaction is lost after the lease, and the former holder notices")
+    @Test("A turn that is not renewed is lost after the lease, and its former store notices")
     func aLostTurn() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (try SQLiteStore(path: path), try SQLiteStore(path: path))
@@ -138,7 +138,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A page that arrives after another process took over is not stored over newer rows")
+    @Test("A page that arrives after another process got the turn does not replace newer rows")
     func aLatePage() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(path)

@@ -54,7 +54,7 @@ import TidelineTestSupport
         return table
     }
 
-    @Test("A member that the type asks for only sometimes is read", arguments: [true, false])
+    @Test("A member that the type decodes only in some rows is read", arguments: [true, false])
     func sometimes(inMemory: Bool) async throws {
         let table = try await boxes(
             #"{"id":"a","version":"1","updatedAt":"2026-01-01T00:00:00Z","isLocked":true,"rank":1,"#

@@ -48,7 +48,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("An error of the change leaves all records as they were", arguments: StoreKind.allCases)
+    @Test("An error in a bulk change leaves all records unchanged", arguments: StoreKind.allCases)
     func failures(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             await #expect(throws: Odd()) {
@@ -118,7 +118,10 @@ import TidelineTestSupport
         #expect(try await todos.update(Query()) { $0.text = "all" } == 4)
     }
 
-    @Test("An upsert inserts, or replaces the values of the row", arguments: StoreKind.allCases)
+    @Test(
+        "An upsert inserts the record or replaces the values of its row",
+        arguments: StoreKind.allCases
+    )
     func upserts(kind: StoreKind) async throws {
         try await withDevice(kind) { device, todos in
             let new = try await todos.upsert(Todo(text: "without an id"))

@@ -265,7 +265,7 @@ import TidelineTestSupport
         device.client.stopSyncing()
     }
 
-    @Test("Every limit has a range, and values outside of it are cut")
+    @Test("Every limit has a minimum, and smaller values are raised to it")
     func everyLimitIsClamped() {
         var limits = SyncLimits()
         for limit in SyncLimits.rowLimits + SyncLimits.countLimits { limits[keyPath: limit] = -1 }

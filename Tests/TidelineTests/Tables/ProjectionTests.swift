@@ -64,7 +64,7 @@ import TidelineTestSupport
         #expect(try await device.todos().read(id: "c")?.text == "new")
     }
 
-    @Test("A row that was never pushed is safe as well, and so is one whose state was selected")
+    @Test("An update with a record of a selection is rejected for unpushed rows, too")
     func unpushed() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -94,7 +94,7 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a")?.rank == 5)
     }
 
-    @Test("Values that the row has, too, may be written")
+    @Test("An update with a record of a selection may write values that equal the row's")
     func harmless() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -106,7 +106,7 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "b") == Todo(id: "b", text: "green tea"))
     }
 
-    @Test("A remote table has the same restriction")
+    @Test("A remote table rejects a write with a record of a selection, too")
     func remote() async throws {
         let device = try await device(try await makeServer())
         let remote = device.client.table(Todo.self)
@@ -118,7 +118,7 @@ import TidelineTestSupport
         #expect(await code { try await remote.insert(copy) } == .partialRecord)
     }
 
-    @Test("A row made from a record of a selection has the same restriction on a remote table")
+    @Test("A remote table rejects an update with a row made from a record of a selection")
     func remoteRows() async throws {
         let device = try await device(try await makeServer())
         let remote = device.client.table(Todo.self)

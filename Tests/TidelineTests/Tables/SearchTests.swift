@@ -15,7 +15,7 @@ import TidelineTestSupport
     ]
 
     @Test(
-        "A predicate finds what Foundation finds",
+        "A predicate finds the records that Foundation finds",
         arguments: [
             "muller", "MULLER", "Ü", "strasse", "cafe", "istanbul", "", "abc", "naive", "fine",
         ]
@@ -75,7 +75,7 @@ import TidelineTestSupport
         var list: UUID?
     }
 
-    @Test("A UUID column finds texts in either case")
+    @Test("A condition on a UUID column finds texts in either letter case")
     func uuids() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (UUID(), UUID())

@@ -30,7 +30,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A list shows the other rows, reports the failure, and shows the row again when it decodes"
+        "A list reports a row that does not decode, and shows it when it decodes again"
     )
     func lists() async throws {
         let device = try await device()
@@ -46,7 +46,7 @@ import TidelineTestSupport
         #expect(live.decodingFailures.isEmpty)
     }
 
-    @Test("A strict list has an error until the row is gone, and keeps its former value")
+    @Test("A strict list has an error until the row that does not decode is deleted")
     func strictLists() async throws {
         let device = try await device()
         let todos = try device.todos()
@@ -58,7 +58,7 @@ import TidelineTestSupport
         #expect(live.decodingFailures.isEmpty)
     }
 
-    @Test("Observers continue, too, and publish no unchanged value")
+    @Test("Observers continue after a decoding failure, and publish no unchanged value")
     nonisolated func observers() async throws {
         let device = try await device()
         let todos = try device.todos()
