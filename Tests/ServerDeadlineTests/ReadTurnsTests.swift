@@ -46,7 +46,7 @@ import TidelineTestSupport
         #expect(taken == ["a2"])
     }
 
-    @Test("Readers see the callers that wait for them")
+    @Test("A reader knows which other callers wait for it")
     func readersSeeWaitingCallers() {
         var turns = Turns(readersOfAll: 1)
         let (anna, bert) = (ReadCaller.user("anna"), ReadCaller.user("bert"))
@@ -60,7 +60,7 @@ import TidelineTestSupport
         #expect(!turns.othersWait(than: anna, for: .first))
     }
 
-    @Test("Time shares double, up to a limit")
+    @Test("Time shares double up to a limit")
     func shares() {
         let shares = (0...ReadShare.restartsMax).map { ReadShare.nanoseconds(restarts: $0) }
         #expect(shares.compactMap { $0.map { $0 / 1_000_000 } } == [200, 400, 800, 1600])

@@ -23,7 +23,7 @@ struct CascadeFailuresTests {
         return (step.places, failures.failed(step, at: now))
     }
 
-    @Test("After a failure, entries are tried alone, and the one that fails is left out")
+    @Test("After a failure, each entry is tried alone, and the entry that fails is left out")
     func isolates() {
         var failures = CascadeFailures()
         let entries: [Int64] = [1, 2, 3, 4]
@@ -35,7 +35,7 @@ struct CascadeFailuresTests {
         #expect(run(&failures, at: 0, of: [1, 2, 3], failing: [3]).places == [2])
     }
 
-    @Test("The pause doubles up to a minute, and ends with the failure")
+    @Test("The pause after a failure doubles up to a minute, and ends with a success")
     func pauses() {
         var failures = CascadeFailures()
         var now: UInt64 = 0
@@ -48,7 +48,7 @@ struct CascadeFailuresTests {
         #expect(failures.due == nil)
     }
 
-    @Test("A step that could read no entry is repeated after a second")
+    @Test("A step that could read no entry is retried after a second")
     func unreadable() {
         var failures = CascadeFailures()
         var step = failures.step(at: 5)

@@ -61,7 +61,7 @@ struct AdoptedDefaultTests {
         #expect(row["declared"] as? Int == 2 && row["plain"] is NSNull)
     }
 
-    @Test("An insert, alone and in a batch, and a PUT get the database's defaults")
+    @Test("An insert and a PUT get the database's defaults, alone and in a batch")
     func inserts() async throws {
         let url = try adopted()
         // A server that starts later knows them, too.
@@ -88,7 +88,7 @@ struct AdoptedDefaultTests {
     }
 
     @Test(
-        "Sent values take precedence, even null, and a JSON Patch resets to the default"
+        "Sent values replace the defaults, even null, and a JSON Patch resets a value"
     )
     func values() async throws {
         let door = try await Door([Self.task], onPostgres: true, database: try adopted())

@@ -20,7 +20,7 @@ struct HistoryTests {
         return epoch
     }
 
-    @Test("A restart of servers keeps the epoch")
+    @Test("A restart of the server keeps the epoch")
     func restart() async throws {
         let url = try PostgresCluster.shared().database()
         let epoch = try await Self.epoch(url)
@@ -92,7 +92,7 @@ struct HistoryTests {
         await writes.store.stop()
     }
 
-    @Test("'tideline restored' renews the epoch once, also for servers that start later")
+    @Test("tideline restored renews the epoch, and servers that start later keep it")
     func restored() async throws {
         let url = try PostgresCluster.shared().database()
         _ = try await Self.epoch(url)

@@ -120,7 +120,7 @@ struct OwnerClockRemovalTests {
 
     // MARK: - The migration
 
-    @Test("Each table gets one clock, after the clocks of its owners, and keeps its rows")
+    @Test("Each table gets one table clock, after the clocks of its owners, and keeps its rows")
     func oneClock() async throws {
         let url = try Self.database()
         let (rows, epoch) = (try Self.rows(url), try Self.value("epoch", url))
@@ -193,7 +193,7 @@ struct OwnerClockRemovalTests {
         await store.stop()
     }
 
-    @Test("Delta links of owner clocks are treated like those of another epoch")
+    @Test("A delta link of an owner clock is rejected like one of another epoch")
     func oldLinks() async throws {
         let door = try await Door(
             Self.tables,
@@ -284,7 +284,7 @@ struct OwnerClockRemovalTests {
         #expect(try Self.value("format", url) == "5")
     }
 
-    @Test("Commands that read the tables ask for the migration")
+    @Test("Commands that read the tables fail until the server has migrated the database")
     func commands() throws {
         let url = try Self.database()
         let errors = [

@@ -65,7 +65,7 @@ import TidelineServerCore
         #expect(paged.row["count"] as? Int == ids.count, "\(paged.text)")
     }
 
-    @Test("An order by a member is paged by its values")
+    @Test("A list that is ordered by a JSON member is paged by the values of the member")
     func orders() async throws {
         let door = try await Self.door()
         for (order, ids) in [
@@ -88,7 +88,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "A condition that a document cannot have is rejected",
+        "A condition on a document that no document can have is rejected",
         arguments: [
             "title/city eq 'a'", "address/city", "tags/any(t)", "tags/any(t:title/any(u:u eq t))",
             "tags/some(t:t eq 1)", "address/", "address eq 'a'", "tags/any(t:t eq 1) eq",
@@ -103,7 +103,7 @@ import TidelineServerCore
         }
     }
 
-    @Test("A delta reports rows that begin or cease to match")
+    @Test("A delta reports rows that begin or cease to match a condition on documents")
     func deltas() async throws {
         let door = try await Self.door()
         let track: HTTPFields = ["Prefer": "odata.track-changes"]

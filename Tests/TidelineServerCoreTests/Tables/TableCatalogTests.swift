@@ -15,7 +15,7 @@ import TidelineServerCore
         return catalog.fingerprint
     }
 
-    @Test("The same tables have the same fingerprint, however they were created")
+    @Test("The order in which tables are added does not change the fingerprint")
     func sameTables() {
         let (a, b) = (Self.definition("a", ["x"]), Self.definition("b", ["x", "y"]))
         let narrow = Self.definition("b", ["y"])
@@ -36,7 +36,7 @@ import TidelineServerCore
 
     /// All requests wait for the catalog while it computes its fingerprint.
     @Test(
-        "Adding a table costs the same with one other table as with thousands",
+        "Adding a table costs the same in a catalog of one table and in one of thousands",
         .timeLimit(.minutes(1))
     )
     func manyTables() {

@@ -7,7 +7,7 @@ import TidelineServerCore
     private static let second: Int64 = 1_000_000
 
     @Test(
-        "The first rejection is logged at once; a minute later one line names the most frequent"
+        "The first rejection is logged at once, and a line names the top caller a minute later"
     )
     func aLineAMinute() {
         let notes = RejectionLog()
@@ -31,7 +31,7 @@ import TidelineServerCore
         #expect(notes.note(.limits, "a", now: 50 * Self.second) != nil)
     }
 
-    @Test("The process reports its memory, processor time, descriptors and disk")
+    @Test("The server reports the memory, processor time, descriptors and disk of its process")
     func processUse() {
         let use = ProcessUse.now(disk: "/")
         #expect((use.memoryBytes ?? 0) > 1 << 20 && (use.processorSeconds ?? 0) > 0)

@@ -187,7 +187,7 @@ struct RoundTripTests {
         await tapped.stop()
     }
 
-    @Test("The number of children does not count, while a cascade above them is pending or not")
+    @Test("The number of children adds no round trips, with or without a cascade above them")
     func manyChildrenDuringACascade() async throws {
         let url = try PostgresCluster.shared().database()
         let tap = try WireTap(to: url)

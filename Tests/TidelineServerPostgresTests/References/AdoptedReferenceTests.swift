@@ -87,7 +87,7 @@ struct AdoptedReferenceTests {
     }
 
     /// A server that does not check a reference leaves it to PostgreSQL.
-    @Test("What only PostgreSQL rejects has the same codes")
+    @Test("A violation that only PostgreSQL finds has the same error code")
     func violations() async throws {
         let tables = Self.tables { tables in
             tables[0].softDelete = false

@@ -29,7 +29,7 @@ struct ReferenceRaceTests {
         """
 
     @Test(
-        "No server leaves an orphan",
+        "Concurrent servers leave no orphan",
         arguments: TestScope.first(3, of: Array(1...12)),
         [1000, 2]
     )
@@ -131,7 +131,7 @@ struct ReferenceRaceTests {
     }
 
     @Test(
-        "No accepted insert is undone by a large delete on another server, unless that came later",
+        "A large delete on another server does not undo an insert that was accepted after it",
         arguments: TestScope.first(2, of: Array(1...8))
     )
     func acceptedRowsStay(_ seed: UInt64) async throws {

@@ -91,7 +91,7 @@ import TidelineServerSQLite
 
     /// Such a checkpoint copies the first page, with the number of pages, but not a page that was appended and then
     /// changed again.
-    @Test("A checkpoint that a reader holds back does not look like another file")
+    @Test("A checkpoint that a reader limits does not look like another file")
     func partialCheckpoint() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -156,7 +156,7 @@ import TidelineServerSQLite
     }
 
     #if os(Linux)
-    @Test("No second server starts when the lock file is removed")
+    @Test("A second server does not start even if the lock file is removed")
     func lockFileRemoved() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -216,7 +216,7 @@ import TidelineServerSQLite
 
     // MARK: - History
 
-    @Test("A restart, even after a kill, keeps the epoch")
+    @Test("A restart keeps the epoch, even after a kill")
     func restart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -239,7 +239,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("Restoring an earlier copy starts a new epoch", arguments: [false, true])
+    @Test("A restore of an earlier copy starts a new epoch", arguments: [false, true])
     func putBack(asBackup: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"

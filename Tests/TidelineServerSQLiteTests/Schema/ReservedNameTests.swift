@@ -13,7 +13,7 @@ import TidelineServerSQLite
         "rowid", "ROWID", "_rowid_", "oid", "ctid", "Xmin", "xmax", "cmin", "cmax", "tableoid",
     ]
 
-    @Test("A configuration is rejected", arguments: names)
+    @Test("A configuration with a column of a reserved name is rejected", arguments: names)
     func configuration(_ name: String) {
         let json = #"{"tables":{"TodoItem":{"columns":{"\#(name)":"integer"}}}}"#
         #expect(throws: ConfigurationError.self) {
@@ -22,7 +22,7 @@ import TidelineServerSQLite
     }
 
     @Test(
-        "A dynamic schema creates no such column",
+        "A dynamic schema creates no column with a reserved name",
         arguments: names + ["null", "true", "NOT", "and", "eq", "in", "desc"]
     )
     func dynamic(_ name: String) async throws {

@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ReadCallerTests {
-    @Test("The connections of one address are one caller, and so is an IPv6 network")
+    @Test("All connections of an address, or of an IPv6 network, count as one caller")
     func addresses() async throws {
         let stores = Stores()
         let door = try await Door(relay: { stores.relay($0) })

@@ -106,7 +106,7 @@ import TidelineTokens
         #expect(issuer.asked.count == 4)
     }
 
-    @Test("Before any keys are fetched a token is answered with 503, and the keys are fetched soon")
+    @Test("A token is rejected with 503 until the keys are fetched")
     func noKeysYet() async throws {
         let issuer = Issuer()
         let authenticator = try issuer.keys(.init(jwksURL: Self.address)).makeAuthenticator()
@@ -120,7 +120,7 @@ import TidelineTokens
         #expect(try await Self.user("a", authenticator) == "anna")
     }
 
-    @Test("The issuer's configuration leads to its keys")
+    @Test("The server finds the keys through the issuer's configuration")
     func discovery() async throws {
         let issuer = Issuer()
         let found = "https://id.example/t/.well-known/openid-configuration"
@@ -144,7 +144,7 @@ import TidelineTokens
         }
     }
 
-    @Test("A key file is read again if a kid is unknown")
+    @Test("The server reads a key file again if a kid is unknown")
     func aFileThatChanges() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/keys.json"

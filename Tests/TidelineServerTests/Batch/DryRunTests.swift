@@ -151,7 +151,7 @@ import TidelineTestKit
         )
     }
 
-    @Test("Each request is answered as if it were done, and the database stays as it is")
+    @Test("A dry run returns the outcome of each request, and does not change the database")
     func nothingChanges() async throws {
         let traffic = ServerTraffic()
         try await onDatabases(traffic: traffic) { place in
@@ -185,7 +185,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "Several batches leave nothing in the database, and each meets the rows as they are"
+        "Dry runs of several batches change nothing, and none sees the writes of another"
     )
     func severalBatches() async throws {
         try await onDatabases(FieldService.tables()) { place in
@@ -232,7 +232,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("The delete of a row with more children than a transaction may change leaves nothing")
+    @Test("A dry run of a delete with more rows than a transaction may change deletes nothing")
     func largeCascade() async throws {
         var limits = ServerLimits()
         limits.cascadeRows = 2
@@ -258,7 +258,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A batch can say so in its body, which older servers reject as a whole")
+    @Test("A batch can request a dry run in its body")
     func inTheBody() async throws {
         try await onDatabases { place in
             await fill(place.door)
@@ -280,7 +280,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A known key is answered from the ledger")
+    @Test("A dry run of a request with a known key returns the replayed answer")
     func repeated() async throws {
         try await onDatabases { place in
             let key = [
@@ -301,7 +301,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("No hook of the table runs")
+    @Test("A dry run does not run the hooks of the table")
     func hooks() async throws {
         let called = Flag()
         var hooks = TableHooks()
@@ -316,7 +316,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("Reads and endpoints make a dry run malformed")
+    @Test("A dry run with a read or an endpoint is rejected as malformed")
     func onlyWrites() async throws {
         let door = try await Door([Self.table])
         for url in ["tables/Visit", "tables/Visit/a", "api/x"] {
@@ -333,7 +333,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
-    @Test("The preference on a single write rejects it, so that it is not done")
+    @Test("A single write that prefers a dry run is rejected and not executed")
     func alone() async throws {
         let door = try await Door([Self.table])
         let headers: HTTPFields = ["Prefer": "tideline.dry-run"]
@@ -344,7 +344,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
-    @Test("With a dynamic schema no table and no column is made")
+    @Test("A dry run creates no table and no column of a dynamic schema")
     func growth() async throws {
         try await onDatabases([Door.todo], dynamic: true) { place in
             let before = try place.dump()

@@ -161,7 +161,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "Rows of the same millisecond are ordered by id, on pages too",
+        "Rows of the same millisecond are ordered by ID, on pages too",
         arguments: stores,
         [false, true]
     )
@@ -192,7 +192,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows with the same displayed creation time are ordered by id", arguments: stores)
+    @Test(
+        "Rows whose creation times differ only in microseconds are ordered by ID",
+        arguments: stores
+    )
     func creation(onPostgres: Bool) async throws {
         let door = try await Door(onPostgres: onPostgres, clock: TestClock(step: 1))
         for id in ["c", "a", "b"] {
@@ -238,7 +241,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("A delta and a digest contain the rows of the filter", arguments: stores)
+    @Test(
+        "A delta contains the rows whose truncated milliseconds match the filter",
+        arguments: stores
+    )
     func deltas(onPostgres: Bool) async throws {
         try await withDoor(onPostgres) { door in
             let first = await door.send(
@@ -273,7 +279,7 @@ import TidelineTestKit
 
     /// Most tables have few rows with microseconds or none: their pages are read from the index.
     @Test(
-        "A page from an index is correct wherever the rows with microseconds are",
+        "A page from an index is correct for each position of the rows with microseconds",
         arguments: stores
     )
     func pagesByIndex(onPostgres: Bool) async throws {
@@ -327,7 +333,7 @@ import TidelineTestKit
     // MARK: - Random cases
 
     @Test(
-        "Random filters and orders give the same rows as an evaluation of the JSON rows in memory",
+        "Random filters find the rows that an evaluation of the JSON rows in memory finds",
         arguments: stores,
         TestScope.first(1, of: UInt64(0)..<3)
     )

@@ -142,7 +142,7 @@ import TidelineTestKit
         #expect(!unknown.contains("tideline_certificate") && !unknown.contains("tideline_backup"))
     }
 
-    @Test("Metrics of the process, its disk and its limits")
+    @Test("The metrics show the use of the process and its disk, and its limits")
     func useAndLimits() {
         var use = ProcessUse()
         func text(_ use: ProcessUse) -> String {
@@ -183,7 +183,7 @@ import TidelineTestKit
         #expect(ProcessUse.now(disk: nil).diskBytes == nil)
     }
 
-    @Test("Metrics of connections, restarts of reads and wrong clocks")
+    @Test("The metrics count connections, restarts of reads and wrong clocks")
     func limitsAndClocks() async throws {
         let traffic = ServerTraffic()
         let clock = TestClock()

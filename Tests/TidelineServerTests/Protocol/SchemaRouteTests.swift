@@ -32,7 +32,7 @@ import TidelineServerCore
         )
     )
 
-    @Test("The document has columns, rules and fingerprints")
+    @Test("The schema document contains columns, rules and fingerprints")
     func document() async throws {
         let door = try await Door([Self.jobs, Door.todo])
         let answer = await door.send("GET", "/$schema")
@@ -55,7 +55,7 @@ import TidelineServerCore
         #expect(columns["start"]?["nullable"] as? Bool == true)
     }
 
-    @Test("Both generations get it, other methods and versions are rejected")
+    @Test("Both generations get the schema document, and other methods and versions are rejected")
     func generations() async throws {
         let door = try await Door()
         let classic = await door.send("GET", "/$schema", classic: true)

@@ -167,7 +167,7 @@ import TidelineServerCore
         #expect(await door.send("PATCH", "/tables/Thing/a", row).status == 400)
     }
 
-    @Test("A batch requests it for all its requests, and each request for itself")
+    @Test("A batch requests numbers as strings for all its requests, or a request for itself")
     func batches() async throws {
         let door = try await Self.door()
         let body = """

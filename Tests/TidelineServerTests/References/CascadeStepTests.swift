@@ -104,7 +104,10 @@ import TidelineTestKit
         #expect(notes.ids.sorted() == ["c1", "c2", "c3"])
     }
 
-    @Test("The steps reach all rows, and devices learn of each", arguments: FieldService.backends)
+    @Test(
+        "The steps of a cascade delete all rows, and devices learn of each delete",
+        arguments: FieldService.backends
+    )
     func steps(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let door = try await place.door()
@@ -121,7 +124,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A cascade goes on after a crash between any two steps",
+        "A cascade continues after a crash between any two steps",
         arguments: FieldService.backends,
         1...5
     )
@@ -166,7 +169,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows that are about to be deleted take no children", arguments: FieldService.backends)
+    @Test(
+        "A row that a pending cascade will delete cannot get children",
+        arguments: FieldService.backends
+    )
     func newChildren(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let relayed = Mutex<RelayedStore?>(nil)
@@ -195,7 +201,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("A row that is restored keeps what is left of its rows", arguments: FieldService.backends)
+    @Test(
+        "A row that is restored during a cascade keeps the children that are left",
+        arguments: FieldService.backends
+    )
     func restored(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let relayed = Mutex<RelayedStore?>(nil)
@@ -235,7 +244,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A delete with more rows than are checked for a restriction is rejected alone",
+        "A delete of more rows than limits.restrictRows is rejected alone",
         arguments: FieldService.backends
     )
     func restrictRows(_ onPostgres: Bool) async throws {
@@ -274,7 +283,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows of a table without tombstones are pending, too", arguments: FieldService.backends)
+    @Test(
+        "A cascade deletes the rows of tables without tombstones, too",
+        arguments: FieldService.backends
+    )
     func hardDeletes(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let tables = FieldService.tables { tables in
@@ -315,7 +327,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A row that another program protects stops only its own cascade",
+        "A row that an external writer protects stops only its own cascade",
         arguments: FieldService.backends
     )
     func protectedRow(_ onPostgres: Bool) async throws {
@@ -348,7 +360,7 @@ import TidelineTestKit
             await door.store.stop()
         }
     }
-    @Test("Without a thread of its own, a cascade that failed goes on with a later write")
+    @Test("A store without a thread for cascades continues a failed cascade with a later write")
     func inline() async throws {
         try await withTemporaryDirectory { directory in
             let place = Place(directory: directory)

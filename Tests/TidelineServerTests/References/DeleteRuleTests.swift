@@ -8,7 +8,10 @@ import TidelineServerCore
 import TidelineTestKit
 
 @Suite struct DeleteRuleTests {
-    @Test("'restrict' keeps a row that live rows refer to", arguments: FieldService.backends)
+    @Test(
+        "The rule restrict rejects the delete of a row that live rows refer to",
+        arguments: FieldService.backends
+    )
     func restrict(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -32,7 +35,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("'setNull' clears the references as a write would", arguments: FieldService.backends)
+    @Test(
+        "The rule setNull clears the references as a write does",
+        arguments: FieldService.backends
+    )
     func setNull(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -54,7 +60,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("'cascade' deletes through all levels", arguments: FieldService.backends)
+    @Test("The rule cascade deletes the rows of all levels", arguments: FieldService.backends)
     func cascade(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             for c in ["c", "d"] {
@@ -86,7 +92,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows that the caller does not see follow as well", arguments: FieldService.backends)
+    @Test(
+        "A delete clears references in rows that the caller may not see, too",
+        arguments: FieldService.backends
+    )
     func hiddenRows(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[4].owner = "userId"
@@ -101,7 +110,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows may refer to themselves and in cycles", arguments: FieldService.backends)
+    @Test(
+        "A cascade deletes rows that refer to themselves or to each other in a cycle",
+        arguments: FieldService.backends
+    )
     func cycles(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[2].references[1].onDelete = .cascade
@@ -120,7 +132,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A restricted reference of a row to itself does not count",
+        "A restricting reference of a row to itself does not prevent its delete",
         arguments: FieldService.backends
     )
     func ownReference(_ onPostgres: Bool) async throws {
@@ -157,7 +169,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("A batch may delete the rows first that restrict", arguments: FieldService.backends)
+    @Test(
+        "A batch may delete the restricting rows before the row that they refer to",
+        arguments: FieldService.backends
+    )
     func orderInBatches(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -184,7 +199,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A delete that is repeated is answered once", arguments: FieldService.backends)
+    @Test("A repeated delete is executed once", arguments: FieldService.backends)
     func repeats(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")

@@ -146,7 +146,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A parent that is not there in the end rejects the group", arguments: backends)
+    @Test("A group is rejected if a parent is missing at its end", arguments: backends)
     func missing(onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres, Self.tables()) { service in
             let customer = #"{"id":"c","mainID":"k"}"#
@@ -200,7 +200,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("A version that someone else has replaced is still a conflict", arguments: backends)
+    @Test(
+        "A version that another caller has replaced is still a conflict in a group",
+        arguments: backends
+    )
     func others(onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres, Self.tables()) { service in
             let versions = try await fill(service)
@@ -225,7 +228,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "What a rejected group has deleted is there for the requests after it",
+        "A row that a rejected group deleted exists for the requests after the group",
         arguments: backends
     )
     func undone(onPostgres: Bool) async throws {
@@ -262,7 +265,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A later change of a row that lost its reference has the version that was read",
+        "A later change of a row that lost its reference may state the version that was read",
         arguments: backends,
         [ConflictRule.reject, .merge]
     )

@@ -10,7 +10,7 @@ import TidelineTestKit
 @Suite struct ParentTests {
     private static let missing = "409 parentNotFound customerID Customer"
 
-    @Test("A row without its parent is rejected by every write", arguments: FieldService.backends)
+    @Test("Every write rejects a row whose parent does not exist", arguments: FieldService.backends)
     func missingParents(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -42,7 +42,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("An undelete needs the parent", arguments: FieldService.backends)
+    @Test("A row can be undeleted only if its parent exists", arguments: FieldService.backends)
     func undelete(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -67,7 +67,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("An id that exists is a conflict, whatever its parent", arguments: FieldService.backends)
+    @Test(
+        "An insert with a known ID is a conflict, even if its parent does not exist",
+        arguments: FieldService.backends
+    )
     func existingRows(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -80,7 +83,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A parent of the same batch counts", arguments: FieldService.backends)
+    @Test("A parent may be inserted in the same batch", arguments: FieldService.backends)
     func batches(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             func statuses(
@@ -130,7 +133,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("A parent that the caller may not see is as missing", arguments: FieldService.backends)
+    @Test(
+        "A parent that the caller may not see counts as missing",
+        arguments: FieldService.backends
+    )
     func visibility(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[0].owner = "userId"
@@ -162,7 +168,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A reference of type guid names rows with such ids", arguments: FieldService.backends)
+    @Test("A reference of type guid refers to a row with that ID", arguments: FieldService.backends)
     func guids(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { tables in
             tables[1].schema.columns[1] = ColumnDefinition("customerID", .guid)
@@ -181,7 +187,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A reference with 'none' is not checked", arguments: FieldService.backends)
+    @Test("A reference with the rule none is not checked", arguments: FieldService.backends)
     func unchecked(_ onPostgres: Bool) async throws {
         let tables = FieldService.tables { $0[1].references[0].onDelete = .none }
         try await FieldService.with(onPostgres, tables) { service in
@@ -193,7 +199,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A JSON Patch is checked", arguments: FieldService.backends)
+    @Test("The references in a JSON Patch are checked", arguments: FieldService.backends)
     func patches(_ onPostgres: Bool) async throws {
         try await FieldService.with(onPostgres) { service in
             try await service.put("Customer", "c")
@@ -211,7 +217,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A write of a hook is checked", arguments: FieldService.backends)
+    @Test("The references in a write of a hook are checked", arguments: FieldService.backends)
     func hooks(_ onPostgres: Bool) async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { change in change.values["customerID"] = .string("nobody") }

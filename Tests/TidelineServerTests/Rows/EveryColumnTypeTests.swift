@@ -72,7 +72,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("Pages of a list that is ordered by a column of each type", arguments: types, backends)
+    @Test("A list that is ordered by a column of each type is paged", arguments: types, backends)
     func isOrdered(type: ColumnType, onPostgres: Bool) async throws {
         let table = TableDefinition("Kinds", columns: [ColumnDefinition("c", type)])
         let door = try await Door([table], onPostgres: onPostgres)
@@ -97,7 +97,7 @@ import TidelineTestKit
         #expect(found == ["a", "b", "c"])
     }
 
-    @Test("Every document with a table of the types lists each of them")
+    @Test("Every document with a table of the column types lists each type")
     func isDocumented() throws {
         func cells(_ path: String) throws -> Set<Substring> {
             let lines = try ProjectFile.text(path).split(separator: "\n")
@@ -114,7 +114,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("The checks that each database runs have a column of each type")
+    @Test("The conformance checks of the stores have a column of each type")
     func conformanceIsComplete() {
         let names = Set(Self.types.map(\.name))
         #expect(names.count == Self.types.count)

@@ -39,7 +39,7 @@ import TidelineTestKit
         ["name", "title", "label"].map { row[$0] as? String }
     }
 
-    @Test("A body that cannot be read gets no names, so that the server reports it")
+    @Test("A body that cannot be read is left unchanged, so that the server reports it")
     func unreadable() throws {
         let names = try #require(FormerNames(of: Table(Self.task())))
         let row = Array(#"{"id":"a","name":"x"}"#.utf8)
@@ -50,7 +50,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows are sent with all names, on each route and in both generations")
+    @Test("Rows are sent with all names of a column, on each route and in both generations")
     func reads() async throws {
         let door = try await Door([Self.task()])
         let made = await door.send("POST", "/tables/Task", #"{"id":"a","title":"x","rank":1}"#)
@@ -91,7 +91,7 @@ import TidelineTestKit
         #expect(document.tables[0].schema.aliases["title"] == "name")
     }
 
-    @Test("Queries may use each name, and find the same rows")
+    @Test("Queries may use each name of a column, and find the same rows")
     func queries() async throws {
         let door = try await Door([Self.task()])
         for (id, title) in [("a", "x"), ("b", "y"), ("c", "x")] {
@@ -122,7 +122,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "Of a body with several names, the value that differs from the stored one counts",
+        "If a body uses several names, the value that differs from the stored value counts",
         arguments: ["PATCH", "PUT"]
     )
     func writes(_ method: String) async throws {
@@ -146,7 +146,7 @@ import TidelineTestKit
         #expect(names(await door.send("GET", "/tables/Task/a").row) == ["6", "6", "6"])
     }
 
-    @Test("Of an insert under several names the value counts that is neither null nor the default")
+    @Test("If an insert uses several names, the value other than null and the default counts")
     func insertedByAnUpdatedApp() async throws {
         var table = Self.task()
         table.schema.columns[2].defaultValue = .integer(7)
@@ -186,7 +186,7 @@ import TidelineTestKit
         #expect(patch.status == 200 && names(patch.row) == ["z", "z", "z"])
     }
 
-    @Test("An error names the columns as the request does", arguments: [true, false])
+    @Test("An error names the columns as the request names them", arguments: [true, false])
     func errors(classic: Bool) async throws {
         let job = TableDefinition(
             "Job",
@@ -252,7 +252,7 @@ import TidelineTestKit
         #expect(conflict.status == 412 && names(conflict.row) == ["y", "y", "y"])
     }
 
-    @Test("Who may not read cannot find out the stored value by two names")
+    @Test("A caller without read permission cannot find out the stored value with two names")
     func unread() async throws {
         var table = Self.task()
         table.permissions = TablePermissions(read: .disabled)
@@ -264,7 +264,7 @@ import TidelineTestKit
         #expect(other.status == 400 && other.text == guess.text)
     }
 
-    @Test("The column of a file is renamed with its values, and repeats of older requests work")
+    @Test("A column of a file is renamed with its values, and older requests can be repeated")
     func renames() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -305,7 +305,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "The column of a database in PostgreSQL is renamed with its values",
+        "A column of a PostgreSQL database is renamed with its values",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
     )
     func renamesInPostgres() async throws {

@@ -83,7 +83,10 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/TodoItem").ids.sorted() == ["a", "c"])
     }
 
-    @Test("A constraint in a file", arguments: cases.indices)
+    @Test(
+        "A write that breaks a constraint of an SQLite file is rejected",
+        arguments: cases.indices
+    )
     func sqlite(_ index: Int) async throws {
         try await withTemporaryDirectory { directory in
             let example = Self.cases[index]
@@ -97,7 +100,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A constraint in PostgreSQL",
+        "A write that breaks a constraint of a PostgreSQL database is rejected",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"),
         arguments: cases.indices
     )

@@ -57,7 +57,10 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
-    @Test("Every code of a rule is a code of the server", arguments: RuleViolation.Code.allCases)
+    @Test(
+        "Every code of a rule violation is an error code of the server",
+        arguments: RuleViolation.Code.allCases
+    )
     func codes(_ code: RuleViolation.Code) {
         #expect(ErrorCode(rawValue: code.rawValue) != nil)
     }
@@ -108,7 +111,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A row with the values of another row is rejected with 409",
+        "A row with the unique values of another row is rejected with 409",
         arguments: databases
     )
     func unique(onPostgres: Bool) async throws {
@@ -167,7 +170,7 @@ import TidelineTestKit
         #expect(moved.partStatuses == [200, 200])
     }
 
-    @Test("Rows of another owner do not count", arguments: databases)
+    @Test("Rows of another owner do not count for a unique rule", arguments: databases)
     func owners(onPostgres: Bool) async throws {
         var table = Self.visits
         table.owner = "ownerID"
@@ -188,7 +191,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A rule that rows already break prevents the start and says how many")
+    @Test("A rule that stored rows break prevents the start, and the error counts the rows")
     func startsNot() async throws {
         try await withTemporaryDirectory { directory in
             var table = Self.visits

@@ -115,7 +115,10 @@ import TidelineTestKit
         #expect(await door.send("PATCH", "/tables/T/a", less, headers: anna).status == 200)
     }
 
-    @Test("A batch counts the short answers, whatever the size of the rows", arguments: stores)
+    @Test(
+        "A batch counts the bytes of its short answers, not the size of the rows",
+        arguments: stores
+    )
     func batchAnswers(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres) { $0.batchAnswerBytes = 100_000 }
         let found = await answers(door, storing: [10, 60_000]) { id in
@@ -129,7 +132,10 @@ import TidelineTestKit
         #expect(found[0] == found[1] && found[0].count == 4, "\(found)")
     }
 
-    @Test("A replayed response has the same size and age for every stored row", arguments: stores)
+    @Test(
+        "A replayed answer is the same as the first, for a stored row of any size",
+        arguments: stores
+    )
     func replays(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres)
         for (index, length) in [10, 5000].enumerated() {
@@ -150,7 +156,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "The replayed response to an insert contains nothing that was written later",
+        "The replayed answer to an insert contains nothing that was written later",
         arguments: stores
     )
     func replayedInsert(onPostgres: Bool) async throws {
@@ -177,7 +183,7 @@ import TidelineTestKit
         #expect(found[0] == found[1], "\(found)")
     }
 
-    @Test("Hooks see the whole row", arguments: stores)
+    @Test("Hooks see the whole row, even if the caller may not read it", arguments: stores)
     func hooks(onPostgres: Bool) async throws {
         let seen = SeenRows()
         var hooks = TableHooks()

@@ -86,7 +86,10 @@ import TidelineTestKit
         #expect(row["updatedAt"] is String)
     }
 
-    @Test("Each way to delete erases the values, and leaves no copy of them", arguments: stores)
+    @Test(
+        "Each way to delete a row erases its values, and leaves no copy of them",
+        arguments: stores
+    )
     func deletes(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
             let door = try await database.door([Self.table])
@@ -131,7 +134,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A read of a tombstone without values says so, whatever the table keeps now",
+        "A read of a tombstone without values says so, even if the table keeps values now",
         arguments: stores
     )
     func marked(onPostgres: Bool) async throws {
@@ -158,7 +161,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Tombstones from before the option lose their values at startup", arguments: stores)
+    @Test(
+        "Tombstones from before the option lose their values when the server starts",
+        arguments: stores
+    )
     func older(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
             var full = Self.table
@@ -217,7 +223,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A delete by another program erases the values, too",
+        "A delete by an external writer erases the values, too",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
     )
     func externalWriters() async throws {
@@ -240,7 +246,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("The option requires tombstones")
+    @Test("The option requires tombstones, and no row filter on an erased column")
     func configuration() async throws {
         var table = Self.table
         table.softDelete = false

@@ -47,7 +47,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A table gets more columns than the default if limits.columns allows it",
+        "A table gets as many columns as limits.columns allows, even above the default",
         arguments: AuditedServer.backends
     )
     func manyColumns(_ onPostgres: Bool) async throws {
@@ -71,7 +71,7 @@ import TidelineTestKit
 
     /// SQLite reads the whole schema again after each column that is added to a table.
     @Test(
-        "A table with forty columns is created with as many statements as one with a single column"
+        "A table with 40 columns is created with as many statements as a table with one column"
     )
     func oneStatementForAllColumns() async throws {
         try await withTemporaryDirectory { directory in

@@ -157,7 +157,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("One time in the future disables no limit", arguments: AuditedServer.backends)
+    @Test(
+        "A request time in the future does not disable the limit of the ledger",
+        arguments: AuditedServer.backends
+    )
     func aTimeInTheFutureDisablesNoLimit(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres, bytes: 100_000) { server in
             server.clock.move(by: 600_000_000)

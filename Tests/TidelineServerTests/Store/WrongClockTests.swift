@@ -131,7 +131,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A clock that is ten years ahead for three seconds removes nothing",
+        "A wall clock that is ten years ahead for three seconds removes nothing",
         arguments: AuditedServer.backends
     )
     func aClockThatIsBrieflyAheadRemovesNothing(_ onPostgres: Bool) async throws {
@@ -157,7 +157,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("A clock that is ahead at startup removes nothing", arguments: AuditedServer.backends)
+    @Test(
+        "A wall clock that is ahead when the server starts removes nothing",
+        arguments: AuditedServer.backends
+    )
     func aStartWithAClockAheadRemovesNothing(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             var door = try await machine.start()
@@ -183,7 +186,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "A clock that is wrong at the first start removes nothing later",
+        "A wall clock that is wrong at the first start removes nothing later",
         arguments: AuditedServer.backends
     )
     func aWrongFirstStartRemovesNothing(_ onPostgres: Bool) async throws {
@@ -212,7 +215,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("Data that a wrong clock dated is removed in time", arguments: AuditedServer.backends)
+    @Test(
+        "Data whose timestamps are from a wrong wall clock is removed in time",
+        arguments: AuditedServer.backends
+    )
     func dataDatedAheadIsRemovedInTime(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             let door = try await machine.start()
@@ -271,7 +277,10 @@ import TidelineTestKit
 
     // MARK: - Reporting and reset
 
-    @Test("A clock that is ahead is reported, and reset", arguments: AuditedServer.backends)
+    @Test(
+        "A table clock that is ahead of the wall clock is reported and reset",
+        arguments: AuditedServer.backends
+    )
     func aClockIsReset(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             var door = try await machine.start()
