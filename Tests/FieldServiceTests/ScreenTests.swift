@@ -9,7 +9,7 @@ import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) @MainActor
 struct ScreenTests {
-    @Test("Customers are in the order of the language, and a search finds the beginning of a word")
+    @Test("Customers are in localized order, and a search finds the beginning of a word")
     func customers() async throws {
         let anna = try await TwoPhones().anna
         for customer in [Customer.zeta, .aerzte, .anker] { await anna.save(customer) }
@@ -24,7 +24,7 @@ struct ScreenTests {
         try await until { anna.customers.items.map(\.id) == ["zeta"] }
     }
 
-    @Test("A customer shows the three newest open jobs, and the number of jobs in each status")
+    @Test("A customer shows the three newest open jobs and the number of jobs in each status")
     func customer() async throws {
         let anna = try await TwoPhones().anna
         await anna.save(Customer.anker)

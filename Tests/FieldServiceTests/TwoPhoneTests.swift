@@ -20,7 +20,7 @@ struct TwoPhoneTests {
         #expect(app.differences(from: server).map(\.description) == [])
     }
 
-    @Test("Offline edits of different properties of one job are both kept")
+    @Test("Offline edits of different properties of one job are combined")
     func merge() async throws {
         let phones = try await withJob()
         await phones.anna.change("boiler") { $0.title = "Boiler in the cellar" }
@@ -35,7 +35,7 @@ struct TwoPhoneTests {
     }
 
     @Test(
-        "Of two edits of one property, the user of the second phone chooses",
+        "If two phones edit one property, the user of the second phone chooses",
         arguments: [true, false]
     )
     func conflict(keepsMine: Bool) async throws {
@@ -85,7 +85,7 @@ struct TwoPhoneTests {
         #expect(try await phones.anna.all(Visit.self).map(\.id) == ["first"])
     }
 
-    @Test("A customer whose jobs have parts on another phone comes back")
+    @Test("A deleted customer returns if its jobs have parts on another phone")
     func restrict() async throws {
         let phones = try await withJob()
         await phones.ben.save(Part(id: "pump", jobID: "boiler", name: "Pump"))
@@ -101,7 +101,7 @@ struct TwoPhoneTests {
         #expect(try await phones.ben.all(Part.self).map(\.jobID) == ["boiler"])
     }
 
-    @Test("A part outlives the visit on which it was brought along")
+    @Test("A part outlives the visit that it belongs to")
     func setNull() async throws {
         let phones = try await withJob()
         await phones.anna.save(Part(id: "pump", jobID: "boiler", visitID: "first", name: "Pump"))
@@ -115,7 +115,7 @@ struct TwoPhoneTests {
     }
 
     @Test(
-        "A job for a customer whom the other phone deleted is kept, and the user moves it or restores the customer",
+        "A job without its deleted customer is parked, and the user moves it or restores it",
         arguments: ["zeta", "anker"]
     )
     func orphan(parent: Customer.ID) async throws {
@@ -146,7 +146,7 @@ struct TwoPhoneTests {
         }
     }
 
-    @Test("A customer's number that is taken is rejected, and another one releases the change")
+    @Test("A customer with a used number is rejected, and another number releases the change")
     func unique() async throws {
         let phones = try await TwoPhones()
         await phones.anna.save(Customer.anker)

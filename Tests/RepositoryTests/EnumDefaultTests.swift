@@ -40,35 +40,40 @@ struct EnumDefaultTests {
         ],
     ]
 
-    @Test func enumsHaveNoDefault() throws {
+    @Test("Switches over enums of the project have no default")
+    func enumsHaveNoDefault() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources", "Examples") }
         var allowed: [String: Int] = [:]
         for group in Self.allowed.values { allowed.merge(group, uniquingKeysWith: +) }
         expectNone(enumDefaults(in: files, allowed: allowed))
     }
 
-    @Test(arguments: [
-        ("switch a {\ncase .b: 1\ndefault: 0\n}", 1),
-        ("switch a {\ncase .b(let c) where c > 0: 1\ndefault:\n    break\n}", 1),
-        ("    return switch (a, b) {\n    case (_, .b): 1\n    default: 0\n    }", 1),
-        ("switch a {\ncase .b?: 1\ncase nil: 0\n@unknown default: 2\n}", 0),
-        ("switch a {\ncase .b: 1\ncase .c: 0\n}", 0),
-        ("switch a {\ncase 1: self = .b\ndefault: self = .c\n}", 0),
-        ("switch a {\ncase \".b\", UInt8(ascii: \".\"): 1\ncase ...5: 2\ndefault: 0\n}", 0),
-        ("switch a {\ncase let b where b == .c: 1\ndefault: 0\n}", 0),
-        ("switch a {\ncase .b:\n    switch c {\n    case 1: 1\n    default: 0\n    }\n}", 0),
-        ("switch a {\ncase 1:\n    switch c {\n    case .b: 1\n    default: 0\n    }\n}", 1),
-        ("switch a {\ncase .b: 1\n}\nswitch c {\ncase 1: 1\ndefault: 0\n}", 0),
-        ("switch a {\ncase .b: 1\n// default: 0\n}", 0),
-        ("let a = b(\n    c,\n    default: .d\n)", 0),
-    ])
+    @Test(
+        "The default rule finds switches over enums with a default",
+        arguments: [
+            ("switch a {\ncase .b: 1\ndefault: 0\n}", 1),
+            ("switch a {\ncase .b(let c) where c > 0: 1\ndefault:\n    break\n}", 1),
+            ("    return switch (a, b) {\n    case (_, .b): 1\n    default: 0\n    }", 1),
+            ("switch a {\ncase .b?: 1\ncase nil: 0\n@unknown default: 2\n}", 0),
+            ("switch a {\ncase .b: 1\ncase .c: 0\n}", 0),
+            ("switch a {\ncase 1: self = .b\ndefault: self = .c\n}", 0),
+            ("switch a {\ncase \".b\", UInt8(ascii: \".\"): 1\ncase ...5: 2\ndefault: 0\n}", 0),
+            ("switch a {\ncase let b where b == .c: 1\ndefault: 0\n}", 0),
+            ("switch a {\ncase .b:\n    switch c {\n    case 1: 1\n    default: 0\n    }\n}", 0),
+            ("switch a {\ncase 1:\n    switch c {\n    case .b: 1\n    default: 0\n    }\n}", 1),
+            ("switch a {\ncase .b: 1\n}\nswitch c {\ncase 1: 1\ndefault: 0\n}", 0),
+            ("switch a {\ncase .b: 1\n// default: 0\n}", 0),
+            ("let a = b(\n    c,\n    default: .d\n)", 0),
+        ]
+    )
     func defaultRuleCanFail(text: String, count: Int) {
         let file = SourceFile(path: "Sources/A.swift", text: text)
         #expect(enumDefaultLines(file).count == count)
         #expect(enumDefaults(in: [file], allowed: [:]).count == count)
     }
 
-    @Test func allowedNumberIsExact() {
+    @Test("The allowed number of defaults is exact for each file")
+    func allowedNumberIsExact() {
         let text = "switch a {\ncase .b: 1\ndefault: 0\n}"
         let files = ["A", "B"].map { SourceFile(path: $0 + ".swift", text: text) }
         #expect(enumDefaults(in: files, allowed: ["A.swift": 1]).map(\.path) == ["B.swift"])

@@ -23,13 +23,13 @@ import Testing
         "CHANGELOG.md",
     ]
 
-    @Test("At most 0.5 percent of the lines of prose are flagged")
+    @Test("The script flags at most 0.5 percent of the lines of prose")
     func proseIsPlain() throws {
         let (code, output) = try run(["--percent", "0.5"] + Self.places)
         #expect(code == 0, "\(output)")
     }
 
-    @Test("A share of flagged lines above the bound fails")
+    @Test("The script fails if the share of flagged lines is above the bound")
     func flaggedProseFails() throws {
         #expect(try run(["--percent", "0.01"] + Self.places).code == 1)
     }

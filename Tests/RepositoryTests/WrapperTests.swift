@@ -21,7 +21,7 @@ struct WrapperTests {
             "Its own put(_:in:) keeps the mask of the row."
     ]
 
-    @Test("Each requirement is implemented")
+    @Test("Each wrapper implements the requirements of its protocols")
     func requirements() throws {
         let files = Dictionary(
             uniqueKeysWithValues: try Repository.files().map {

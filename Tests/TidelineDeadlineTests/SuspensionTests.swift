@@ -69,7 +69,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A push whose transport does not react ends and releases its locks, and a resumed client sends the change"
+        "A suspension ends a push that waits for its transport, and the push is sent later"
     )
     func aDeafTransport() async throws {
         try await withTemporaryFile { path in
@@ -99,7 +99,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A pull whose transport does not react ends, keeps the pages that it stored, and continues later"
+        "A suspension ends a pull that waits for its transport, and keeps the stored pages"
     )
     func aDeafTransportInAPull() async throws {
         try await withTemporaryFile { path in
@@ -130,7 +130,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A token call that does not react does not prevent the suspension of the client")
+    @Test("A token call that does not return does not prevent the suspension of the client")
     func aDeafToken() async throws {
         struct Deaf: Authentication {
             let reached: @Sendable () -> Void
@@ -197,7 +197,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A long change is rolled back, throws an error, and can be repeated")
+    @Test("A suspension rolls a long change back, and the app can make the change again")
     func aLongChange() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))

@@ -25,7 +25,7 @@ import TidelineTestKit
         var all: String { text.withLock { $0 } }
     }
 
-    @Test("At the limit the connection that has been idle the longest is closed")
+    @Test("The connection that has been idle the longest is closed at the limit")
     func idleConnectionsMakeRoom() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 8
@@ -126,7 +126,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "The address with the most body bytes loses a request, behind a proxy too",
+        "The address with the most body bytes loses a request, even behind a proxy",
         arguments: [false, true]
     )
     func bodiesHaveShares(isProxied: Bool) async throws {

@@ -34,7 +34,7 @@ struct AlgorithmTests {
         ]
 
     @Test(
-        "A token is accepted only if its algorithm is named",
+        "A token is accepted only if its algorithm is configured",
         arguments: cases
     )
     func isAcceptedIfNamed(_ example: Case) throws {
@@ -57,7 +57,7 @@ struct AlgorithmTests {
         #expect(refusal(of: token, by: usual)?.code == .algorithmNotAllowed)
     }
 
-    @Test("A key is only for the algorithm that is configured for it")
+    @Test("A key is used only for the algorithm that is configured for it")
     func aKeyKeepsItsAlgorithm() throws {
         let signer = try TokenSigner(privateKey: Array(Self.p384Private.utf8), algorithm: .es384)
         let token = try signer.sign(TokenClaims(subject: "anna"))
@@ -70,7 +70,7 @@ struct AlgorithmTests {
         #expect(try verifier.verify(token, now: .noon).subject == "anna")
     }
 
-    @Test("The user is in the configured claim")
+    @Test("The user's name is read from the configured claim")
     func anotherClaimNamesTheUser() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source], userClaim: "email")
         let signer = try Scheme.hs256.signer()

@@ -6,7 +6,7 @@ import Tideline
 
 extension ProcessTests {
     struct CheckTests {
-        @Test("Each mistake is printed, and the exit code is 0 or 2")
+        @Test("The check command prints each mistake, and its exit code is 0 or 2")
         func mistakesArePrinted() async throws {
             try await withWorkspace { workspace in
                 let right = try workspace.file(
@@ -102,7 +102,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("doctor reports which scheme a port uses, and why the server rejects a request")
+        @Test("The doctor command reports the scheme of a port and the reason for a rejection")
         func schemes() async throws {
             try await withWorkspace { workspace in
                 let folder = workspace.path("certificates")

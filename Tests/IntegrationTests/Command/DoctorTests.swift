@@ -114,7 +114,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "Differences between an app and the server are reported, from its models and from its store"
+            "The differences between an app and the server are found from its models or its store"
         )
         func differencesAreReported() async throws {
             try await withWorkspace { workspace in
@@ -201,7 +201,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("A file that the server cannot watch is named, with the reason")
+        @Test("The doctor command explains why a database in memory is not watched")
         func aWatchThatIsOff() async throws {
             try await withWorkspace { workspace in
                 let memory = try await ServerProcess.start(
@@ -218,7 +218,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "A role that may not read the timeline is named, with PostgreSQL's reason",
+            "The doctor command names a role that may not read the timeline, with the reason",
             .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
         )
         func aTimelineThatCannotBeRead() async throws {
@@ -312,7 +312,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("What stays on the device is not missing on the server")
+        @Test("Local tables and columns of a store are not reported as missing on the server")
         func localNames() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

@@ -105,7 +105,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("Models compile whose columns have the names of models, types and members of Swift")
+        @Test("Models compile if columns have the names of models, types and members of Swift")
         func names() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", Self.unusualNames)
@@ -174,7 +174,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("References are printed if their table is, and CI finds what differs")
+        @Test("A reference is printed with its table, and the schema check reports a difference")
         func references() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", RoundTrip.configuration)
@@ -244,7 +244,7 @@ extension ProcessTests {
             var note: String?
         }
 
-        @Test("The models of an app become a configuration, and CI finds what differs")
+        @Test("The models of an app become a configuration, and the schema check compares them")
         func check() async throws {
             try await withWorkspace { workspace in
                 let json = try SchemaDocument(of: [Job.self]).json
@@ -293,7 +293,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "Wrong arguments are named",
+            "Wrong arguments are rejected with a message that names them",
             arguments: [
                 (["models", "--config", "x"], "--swift is missing"),
                 (["models", "--swift"], "One of --server"),

@@ -108,7 +108,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "Data to forget is exported and counted first, and then removed",
+            "The data of a user is exported and counted, and then removed",
             arguments: kinds
         )
         func forget(kind: String) async throws {
@@ -148,7 +148,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("Everything of a renamed user belongs to the new one", arguments: kinds)
+        @Test("All data of a renamed user belongs to the new name", arguments: kinds)
         func rename(kind: String) async throws {
             try await withScene(kind) { scene in
                 let rename = ["owners", "--rename", "anna", "anna@example.org"]
@@ -184,7 +184,10 @@ extension ProcessTests {
             }
         }
 
-        @Test("inspect, purge-tombstones and compact accept both databases", arguments: kinds)
+        @Test(
+            "The commands inspect, purge-tombstones and compact accept both databases",
+            arguments: kinds
+        )
         func care(kind: String) async throws {
             try await withScene(kind) { scene in
                 let report = try await scene.run(["inspect", "--json"]).output

@@ -57,7 +57,7 @@ import TidelineServer
         try await blocking { Listener(try EventReader(port, target, headers)) }
     }
 
-    @Test("At the limit of listeners the caller with the most streams loses its first")
+    @Test("A new listener at the limit ends the first stream of the caller with the most streams")
     func listenersMakeRoom() async throws {
         var configuration = try Self.configuration()
         configuration.http.listenersMax = 4

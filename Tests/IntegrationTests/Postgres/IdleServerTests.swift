@@ -16,7 +16,7 @@ extension ProcessTests {
             """
 
         /// A poll has four statements: with 13 seconds between two polls there are fewer than 20 a minute.
-        @Test("Fewer than 20 statements a minute", .timeLimit(.minutes(3)))
+        @Test("An idle server executes fewer than 20 statements a minute", .timeLimit(.minutes(3)))
         func idle() async throws {
             try await withWorkspace { workspace in
                 let url = try PostgresCluster.shared().database()

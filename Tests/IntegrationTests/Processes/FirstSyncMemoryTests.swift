@@ -7,7 +7,7 @@ import TidelineTestSupport
 @Suite(.slow, .timeLimit(.minutes(5))) struct FirstSyncMemoryTests {
     /// Runs a first sync; `bound` is the maximum memory of the process in kilobytes.
     @Test(
-        "The memory of a first sync is bounded, for many tables and for large ones",
+        "The memory of a first sync is bounded for many tables and for large tables",
         arguments: [(80, 2000, 60_000), (6, 20_000, 80_000)]
     )
     func memory(tables: Int, rows: Int, bound: Int) async throws {

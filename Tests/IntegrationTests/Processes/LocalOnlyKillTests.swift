@@ -23,7 +23,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "A private column and a private record that change together survive kills together",
+            "A local column and a local record that change together survive kills together",
             arguments: RandomSeeds.all
         )
         func transactions(seed: UInt64) async throws {
@@ -53,7 +53,10 @@ extension ProcessTests {
             }
         }
 
-        @Test("Pulls that are killed keep the values", arguments: RandomSeeds.all)
+        @Test(
+            "A kill during a pull does not change the values of local columns",
+            arguments: RandomSeeds.all
+        )
         func pulls(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in

@@ -114,7 +114,10 @@ extension ProcessTests {
             }
         }
 
-        @Test("The rows of a user are forgotten with the rows that refer to them", arguments: kinds)
+        @Test(
+            "The command forget deletes the rows of a user with the rows that refer to them",
+            arguments: kinds
+        )
         func forget(kind: String) async throws {
             try await withScene(kind) { scene, database in
                 let options = ["--config", scene.configuration, "--database", database]
@@ -139,7 +142,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "A cascade that a copied database has not finished continues in the copy",
+            "A copied database continues a cascade that the original has not finished",
             .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"),
             arguments: ["sqlite", "postgres"]
         )
@@ -173,7 +176,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("Purged tombstones leave no row that refers to them", arguments: kinds)
+        @Test("A purge of tombstones leaves no row that refers to a purged row", arguments: kinds)
         func purge(kind: String) async throws {
             try await withScene(kind) { scene, database in
                 var server = try await scene.server(database)

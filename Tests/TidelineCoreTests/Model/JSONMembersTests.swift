@@ -11,7 +11,7 @@ import TidelineCore
     }
 
     @Test(
-        "An edit changes only its members",
+        "An edit of an object changes only the edited JSON members",
         arguments: [
             Case(base: "{}", edited: "{}", current: #"{"a":1}"#, result: #"{"a":1}"#),
             Case(
@@ -100,7 +100,7 @@ import TidelineCore
     }
 
     @Test(
-        "The members of both sides are merged; nil is a conflict",
+        "The JSON members of both sides are merged, or their change is a conflict",
         arguments: [
             (#"{"a":1,"b":1}"#, #"{"a":2,"b":1}"#, #"{"a":1,"b":2}"#, #"{"a":2,"b":2}"#),
             (#"{"a":1}"#, #"{"a":2}"#, #"{"a":3}"#, nil),

@@ -56,7 +56,7 @@ import TidelineCore
         }
     }
 
-    @Test("Instants of one millisecond are equal")
+    @Test("Two instants within one millisecond are equal")
     func milliseconds() {
         var row = Row()
         row["a"] = .date(Date(timeIntervalSince1970: -0.0004))
@@ -66,7 +66,7 @@ import TidelineCore
         #expect(Self.rules(.less, .dateTime).check(row) == nil)
     }
 
-    @Test("The first broken rule is reported with the words of the server")
+    @Test("The first broken rule is reported with the server's message")
     func columns() {
         let schema = TableSchema(
             name: "T",

@@ -50,7 +50,7 @@ import TidelineCore
         owner: "userID"
     )
 
-    @Test("What is written is read again, with and without line breaks")
+    @Test("A written document is read again, with and without line breaks")
     func roundTrip() throws {
         let document = SchemaDocument(
             [Self.job, Self.table([], named: "A")],
@@ -64,7 +64,7 @@ import TidelineCore
         #expect(document.json.contains("\n        \"day\": {\"type\":\"date\""))
     }
 
-    @Test("The fingerprint depends on the contract, and not on order or machine")
+    @Test("The fingerprint depends on the contract, and not on its order")
     func fingerprints() {
         let document = SchemaDocument([
             Self.table([ColumnDefinition("b", .string), ColumnDefinition("a", .integer)])
@@ -122,7 +122,7 @@ import TidelineCore
             .map(\.description)
     }
 
-    @Test("An app that fits has no differences")
+    @Test("An app that matches the server has no differences")
     func fits() {
         let differences = differences(
             [
@@ -140,7 +140,7 @@ import TidelineCore
         #expect(differences == [])
     }
 
-    @Test("Each difference is a sentence with table and column")
+    @Test("Each difference is a sentence with its table and column")
     func differs() {
         let found = differences(
             [
@@ -169,7 +169,7 @@ import TidelineCore
     }
 
     @Test(
-        "Rules and references may name a column by a former name, and tables in another letter case"
+        "Rules and references may use former names of columns and another letter case"
     )
     func formerNames() {
         func job(_ column: String, _ parent: String, aliases: [String: String]) -> SchemaDocument {

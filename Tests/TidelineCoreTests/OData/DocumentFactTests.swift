@@ -207,7 +207,7 @@ import TidelineTestKit
         #expect(error?.position == position)
     }
 
-    @Test("An order by a member needs its type")
+    @Test("An order by a JSON member requires its type")
     func orders() throws {
         let checker = FilterChecker(schema: Self.schema)
         let untyped = try ODataParser.orderBy("doc/city", dialect: .v4)
@@ -240,7 +240,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A name that no query can have is not sent")
+    @Test("A member whose name a query cannot express is not sent")
     func names() throws {
         for name in ["", "a b", "1", "a.b", "$count", "a'b", "a/b", "a:b", "\u{301}"] {
             let member = QueryExpression.member(name, of: QueryExpression(.field("doc")))
@@ -258,7 +258,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("A variable has a name that no column has")
+    @Test("A variable in a filter has a name that no column of the filter has")
     func variables() throws {
         let x = QueryExpression(.field("x"))
         let isX = QueryExpression(.compare(.eq, QueryExpression(.element(0)), x))

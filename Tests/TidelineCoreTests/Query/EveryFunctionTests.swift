@@ -143,7 +143,7 @@ import TidelineTestKit
     }
     #endif
 
-    @Test("Random filters call every function that a request can call")
+    @Test("Random filters use every function that a request can contain")
     func generatorIsComplete() {
         var called: Set<Function> = []
         for (dialect, seed) in [(ODataDialect.v3, UInt64(1)), (.v4, 2)] {
