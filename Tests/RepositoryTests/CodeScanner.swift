@@ -60,7 +60,7 @@ struct CodeScanner {
     private mutating func scanString(hashes: Int) {
         let marks = String(repeating: "#", count: hashes)
         blank(hashes)
-        let quote = at("\"\"\"") ? "\"\"\"" : "\""
+        let quote = beginsBlock() ? "\"\"\"" : "\""
         blank(quote.utf8.count)
         while position < bytes.count {
             if at(quote + marks) {
@@ -78,6 +78,13 @@ struct CodeScanner {
                 blank()
             }
         }
+    }
+
+    /// Whether three quotes and a line break are here; three quotes may also begin a raw string of one line.
+    private func beginsBlock() -> Bool {
+        guard at("\"\"\"") else { return false }
+        let next = bytes[(position + 3)...].first { $0 != UInt8(ascii: " ") }
+        return next == UInt8(ascii: "\n")
     }
 
     /// Returns the number of `#` before a quote here; nil if no string begins here.

@@ -15,6 +15,7 @@ struct CodeScannerTests {
             (#"f("a \(try! b("c")) d") + e"#, "f( try! b( ) ) + e"),
             (##"let a = #"say "hi" \(b) \#(c)"# + d"##, "let a = c + d"),
             ("let a = \"\"\"\n    \"b\" // c\n    \"\"\"\nlet d = 1", "let a = let d = 1"),
+            (##"let a = #"""b", "c""# + d"##, "let a = + d"),
             ("let a = \"open\nlet b = 1", "let a = let b = 1"),
             ("a) b) c", "a) b) c"),
             ("#if os(Linux)\n#endif", "#if os(Linux) #endif"),
