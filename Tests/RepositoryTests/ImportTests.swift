@@ -65,7 +65,6 @@ struct ImportTests {
         "TidelineTestKit": Allowed(
             ours: [
                 "Tideline", "TidelineCore", "TidelineServerCore", "TidelineServerSQLite",
-                "TidelineSQLite",
             ],
             system: platform
         ),
