@@ -1,0 +1,132 @@
+// CascadeReadTests: what readers learn of a cascade by digests, events and delta links, on both databases.
+
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct CascadeReadTests {
+    /// The limits of rows with which a cascade runs in one transaction, and in steps.
+    private static let cascadeRows = [1000, 3]
+
+    private static func with(
+        _ onPostgres: Bool,
+        _ cascadeRows: Int,
+        traffic: ServerTraffic = ServerTraffic(),
+        relay: ((any TableStore) -> any TableStore)? = nil,
+        _ body: (Door) async throws -> Void
+    ) async throws {
+        try await withTemporaryDirectory { directory in
+            let url = onPostgres ? try PostgresCluster.shared().database() : nil
+            var limits = ServerLimits()
+            limits.cascadeRows = cascadeRows
+            let door = try await Door(
+                FieldService.tables(),
+                path: onPostgres ? nil : directory + "/a.db",
+                onPostgres: onPostgres,
+                database: url,
+                limits: limits,
+                traffic: traffic,
+                relay: relay
+            )
+            try await body(door)
+            await door.store.stop()
+        }
+    }
+
+    /// Stores the customers `c` and `d` with five jobs, each with two visits, and three notes.
+    private static func fill(_ door: Door) async {
+        func put(_ table: String, _ id: String, _ values: [String: String?] = [:]) async {
+            let body = FieldService.json(id, values)
+            let answer = await door.send("POST", "/tables/\(table)", body)
+            #expect(answer.status == 201, "\(answer.text)")
+        }
+        for customer in ["c", "d"] {
+            await put("Customer", customer)
+            for number in 1...5 {
+                let job = "\(customer)\(number)"
+                await put("Job", job, ["customerID": customer])
+                for visit in ["x", "y"] { await put("Visit", job + visit, ["jobID": job]) }
+            }
+            for note in 1...3 { await put("Note", "\(customer)\(note)", ["customerID": customer]) }
+        }
+    }
+
+    /// Waits until no row refers to the first customer or to one of its jobs.
+    private static func untilDone(_ door: Door) async throws {
+        try await until {
+            var ids = await door.send("GET", "/tables/Job").ids
+            ids += await door.send("GET", "/tables/Visit").ids
+            ids += await door.send("GET", "/tables/Note?$filter=customerID ne null").ids
+            return ids.allSatisfy { $0.hasPrefix("d") }
+        }
+    }
+
+    /// Returns the versions of the rows of a table, by their ids.
+    private static func versions(_ table: String, _ door: Door) async throws -> [String: String] {
+        let list = await door.send("GET", "/tables/\(table)")
+        try #require(list.status == 200, "\(list.text)")
+        var versions: [String: String] = [:]
+        for row in list.rows {
+            let id = try #require(row["id"] as? String)
+            versions[id] = try #require(row["version"] as? String)
+        }
+        return versions
+    }
+
+    /// Compares the digest of a table with the one that a device computes from rows with these versions.
+    private static func expectDigest(
+        _ table: String,
+        of versions: [String: String],
+        _ door: Door
+    ) async throws {
+        let answer = await door.send("GET", "/tables/\(table)/$digest")
+        try #require(answer.status == 200, "\(answer.text)")
+        var bytes: [UInt8] = []
+        for (id, version) in versions.sorted(by: { $0.key < $1.key }) {
+            bytes += Array(id.utf8) + [0] + Array(version.utf8) + [0x0A]
+        }
+        #expect(answer.row["count"] as? Int == versions.count)
+        #expect(answer.row["digest"] as? String == SHA256.hex(SHA256.hash(bytes)))
+    }
+
+    // MARK: - Digests
+
+    @Test(
+        "The digest of a child table has no row that a cascade has deleted",
+        arguments: FieldService.backends,
+        cascadeRows
+    )
+    func digestsAfterCascade(_ onPostgres: Bool, _ cascadeRows: Int) async throws {
+        try await Self.with(onPostgres, cascadeRows) { door in
+            await Self.fill(door)
+            let jobs = try await Self.versions("Job", door)
+            let visits = try await Self.versions("Visit", door)
+            try await Self.expectDigest("Visit", of: visits, door)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.untilDone(door)
+            try await Self.expectDigest("Job", of: jobs.filter { $0.key.hasPrefix("d") }, door)
+            try await Self.expectDigest("Visit", of: visits.filter { $0.key.hasPrefix("d") }, door)
+        }
+    }
+
+    @Test(
+        "The digest of a child table has the new versions of the rows that 'setNull' has changed",
+        arguments: FieldService.backends,
+        cascadeRows
+    )
+    func digestsAfterSetNull(_ onPostgres: Bool, _ cascadeRows: Int) async throws {
+        try await Self.with(onPostgres, cascadeRows) { door in
+            await Self.fill(door)
+            let before = try await Self.versions("Note", door)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.untilDone(door)
+            let after = try await Self.versions("Note", door)
+            let changed = before.keys.filter { before[$0] != after[$0] }.sorted()
+            #expect(changed == ["c1", "c2", "c3"])
+            #expect(after.count == 6)
+            try await Self.expectDigest("Note", of: after, door)
+        }
+    }
+}
