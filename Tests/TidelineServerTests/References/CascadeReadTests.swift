@@ -129,4 +129,67 @@ import TidelineTestKit
             try await Self.expectDigest("Note", of: after, door)
         }
     }
+
+    // MARK: - Events
+
+    /// Waits until a listener has an event for each of some tables.
+    private static func expect(
+        _ tables: [String],
+        _ listener: inout EventListener,
+        _ feed: inout EventFeed
+    ) async throws {
+        var text = ""
+        try await until {
+            listener.mark(feed.refresh())
+            text += String(decoding: listener.next(feed.stamps), as: UTF8.self)
+            return tables.allSatisfy { text.contains("data: {\"table\":\"\($0)\"}") }
+        }
+    }
+
+    @Test(
+        "A listener gets an event for each table that a cascade changes",
+        arguments: FieldService.backends
+    )
+    func events(_ onPostgres: Bool) async throws {
+        let traffic = ServerTraffic()
+        try await Self.with(onPostgres, 1000, traffic: traffic) { door in
+            await Self.fill(door)
+            var feed = traffic.events.attach(wake: {})
+            let answer = await door.send("GET", "/$events?tables=Job,Visit,Note")
+            var listener = try #require(answer.stream).listener(feed)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expect(["Job", "Visit", "Note"], &listener, &feed)
+        }
+    }
+
+    @Test(
+        "A listener gets an event for each table that the steps of a cascade change",
+        arguments: FieldService.backends
+    )
+    func eventsOfSteps(_ onPostgres: Bool) async throws {
+        let traffic = ServerTraffic()
+        func relay(_ store: any TableStore) -> any TableStore {
+            RelayedStore(store, holdsCascades: true)
+        }
+        try await Self.with(onPostgres, 3, traffic: traffic, relay: relay) { door in
+            await Self.fill(door)
+            var feed = traffic.events.attach(wake: {})
+            let parents = await door.send("GET", "/$events?tables=Customer")
+            let children = await door.send("GET", "/$events?tables=Job,Visit,Note")
+            var parentListener = try #require(parents.stream).listener(feed)
+            var listener = try #require(children.stream).listener(feed)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            // Both listeners learn of the same commits.
+            try await until {
+                let changed = feed.refresh()
+                parentListener.mark(changed)
+                listener.mark(changed)
+                return parentListener.isPending
+            }
+            #expect(!listener.isPending)
+            let store = try #require(door.store as? RelayedStore)
+            try await store.releaseCascades()
+            try await Self.expect(["Job", "Visit", "Note"], &listener, &feed)
+        }
+    }
 }
