@@ -192,4 +192,76 @@ import TidelineTestKit
             try await Self.expect(["Job", "Visit", "Note"], &listener, &feed)
         }
     }
+
+    // MARK: - Delta links
+
+    @Test(
+        "A device that pulls small pages during the steps gets each deletion once",
+        arguments: FieldService.backends
+    )
+    func pages(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres, 3) { door in
+            await Self.fill(door)
+            var target = try await FieldService.deltaLink("Visit") { target, headers in
+                await door.send("GET", target, headers: headers)
+            }
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            var removed: [String] = []
+            func pull() async throws {
+                var isLast = false
+                while !isLast {
+                    let page = await door.send("GET", target, headers: ["Prefer": "maxpagesize=2"])
+                    try #require(page.status == 200, "\(page.text)")
+                    #expect(page.rows.count <= 2)
+                    removed += page.rows.filter { $0["@removed"] != nil }.map {
+                        $0["id"] as? String ?? "?"
+                    }
+                    isLast = page.deltaLink != nil
+                    let next = try #require(page.deltaLink ?? page.row["nextLink"] as? String)
+                    target = "/tables/Visit?" + next
+                }
+            }
+            try await until {
+                try await pull()
+                return removed.count >= 10
+            }
+            try await Self.untilDone(door)
+            try await pull()
+            let visits = (1...5).flatMap { ["c\($0)x", "c\($0)y"] }
+            #expect(removed.sorted() == visits)
+        }
+    }
+
+    @Test("The steps delete each row after its parent", arguments: FieldService.backends)
+    func order(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres, 3) { door in
+            await Self.fill(door)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.untilDone(door)
+            /// Returns the time of each tombstone, and its parent.
+            func tombstones(
+                _ table: String,
+                _ column: String
+            ) async throws -> [String: (time: String, parent: String?)] {
+                let list = await door.send("GET", "/tables/\(table)?__includeDeleted=true")
+                var found: [String: (time: String, parent: String?)] = [:]
+                for row in list.rows where row["deleted"] as? Bool == true {
+                    let id = try #require(row["id"] as? String)
+                    let time = try #require(row["updatedAt"] as? String)
+                    found[id] = (time, row[column] as? String)
+                }
+                return found
+            }
+            let customers = try await tombstones("Customer", "name")
+            let jobs = try await tombstones("Job", "customerID")
+            let visits = try await tombstones("Visit", "jobID")
+            #expect(customers.count == 1 && jobs.count == 5 && visits.count == 10)
+            for (children, parents) in [(jobs, customers), (visits, jobs)] {
+                for (id, child) in children {
+                    let parentTime = try #require(parents[child.parent ?? ""]?.time)
+                    #expect(parentTime <= child.time, "\(id)")
+                }
+            }
+        }
+    }
 }
