@@ -247,6 +247,25 @@ import TidelineTestSupport
         #expect(try await tasks.read(id: "a").map { $0.isOpen && $0.note == "mine" } == true)
     }
 
+    @Test("A change of only local columns is a new value of an observation, and is not queued")
+    func observed() async throws {
+        for store in try stores() {
+            let (device, tasks) = try await scene(try await makeServer(), store: store)
+            try await tasks.insert(Task(id: "a", text: "milk"))
+            #expect(try await device.push() == nil)
+            var lists = tasks.observe(where: { $0.text == "milk" }).makeAsyncIterator()
+            #expect(try await lists.next()?.map(\.note) == [nil])
+            var open = tasks.observe(where: { $0.isOpen }).makeAsyncIterator()
+            #expect(try await open.next() == [])
+            try await tasks.update(id: "a") { $0.note = "mine" }
+            #expect(try await lists.next()?.map(\.note) == ["mine"])
+            try await tasks.update(id: "a") { $0.isOpen = true }
+            #expect(try await lists.next()?.map(\.isOpen) == [true])
+            #expect(try await open.next()?.map(\.id) == ["a"])
+            #expect(try await device.queue() == [])
+        }
+    }
+
     // MARK: - The contract
 
     private struct Wrong: SyncRecord {
