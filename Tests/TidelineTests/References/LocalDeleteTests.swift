@@ -126,6 +126,59 @@ import TidelineTestSupport
         #expect(try await scene.device.queue().count == 4)
     }
 
+    @Test(
+        "A delete with too many rows for one group sends children before their parents, and loses nothing",
+        arguments: [BatchTap.Fate.deliver, .dropRequest, .dropAnswer]
+    )
+    func withoutGroup(fate: BatchTap.Fate) async throws {
+        var limits = SyncLimits()
+        // As many rows as refer to the customer.
+        limits.transactionRowsMax = 7
+        limits.batchRowsFirst = 3
+        limits.batchRowsMax = 3
+        let scene = try await FieldScene(limits: limits)
+        try await scene.fill()
+        try await scene.device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "l", customerID: "c"))
+        #expect(try await scene.device.push() == nil)
+        let batches = scene.tap.bodies.count
+        scene.tap.add(fate)
+        try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
+        let operations = try await scene.device.context.pendingOperations()
+        #expect(operations.count == 8)
+        #expect(operations.allSatisfy { $0.groupID == nil })
+        let queued = operations.map(\.itemID)
+        for (child, parent) in [
+            ("v1", "j"), ("v2", "j"), ("v3", "j"), ("j", "c"), ("k", "c"), ("l", "c"),
+        ] {
+            let place = try #require(queued.firstIndex(of: child))
+            #expect(queued[place...].contains(parent), "\(queued)")
+        }
+        #expect(try await scene.device.push() == nil)
+        if case .deliver = fate {
+            #expect(itemIDs(scene.tap.bodies.dropFirst(batches)) == queued)
+        }
+        #expect(try await scene.device.queue().isEmpty)
+        #expect(try await scene.contents(scene.device) == ["Note n"])
+        #expect(try await scene.serverContents() == ["Note n"])
+        try await scene.pull(scene.other)
+        #expect(try await scene.contents(scene.other) == ["Note n"])
+        let note = try await scene.other.client.syncTable(Field.Note.self).read(id: "n")
+        #expect(note?.text == "Key at the neighbors" && note?.customerID == nil)
+    }
+
+    /// Returns the ids of the rows in the requests of batches, in order.
+    private func itemIDs(_ bodies: ArraySlice<String>) -> [String] {
+        bodies.flatMap { body -> [String] in
+            let json = try? JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any]
+            let requests = json?["requests"] as? [[String: Any]] ?? []
+            return requests.map { request in
+                let url = request["url"] as? String ?? ""
+                return String(url.split(separator: "/").last ?? "")
+            }
+        }
+    }
+
     @Test("An observer sees the delete of a parent and its children as one change")
     func observed() async throws {
         let scene = try await FieldScene()
