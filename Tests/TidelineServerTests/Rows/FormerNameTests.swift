@@ -50,9 +50,12 @@ import TidelineTestKit
         }
     }
 
-    @Test("Rows are sent with all names of a column, on each route and in both generations")
-    func reads() async throws {
-        let door = try await Door([Self.task()])
+    @Test(
+        "Rows are sent with all names of a column, on each route and in both generations",
+        arguments: FieldService.backends
+    )
+    func reads(_ onPostgres: Bool) async throws {
+        let door = try await Door([Self.task()], onPostgres: onPostgres)
         let made = await door.send("POST", "/tables/Task", #"{"id":"a","title":"x","rank":1}"#)
         #expect(made.status == 201 && names(made.row) == ["x", "x", "x"])
         let all: [String?] = ["x", "x", "x"]
@@ -91,9 +94,12 @@ import TidelineTestKit
         #expect(document.tables[0].schema.aliases["title"] == "name")
     }
 
-    @Test("Queries may use each name of a column, and find the same rows")
-    func queries() async throws {
-        let door = try await Door([Self.task()])
+    @Test(
+        "Queries may use each name of a column, and find the same rows",
+        arguments: FieldService.backends
+    )
+    func queries(_ onPostgres: Bool) async throws {
+        let door = try await Door([Self.task()], onPostgres: onPostgres)
         for (id, title) in [("a", "x"), ("b", "y"), ("c", "x")] {
             let body = #"{"id":"\#(id)","title":"\#(title)","size":7}"#
             #expect(await door.send("POST", "/tables/Task", body).status == 201)
@@ -123,10 +129,11 @@ import TidelineTestKit
 
     @Test(
         "If a body uses several names, the value that differs from the stored value counts",
-        arguments: ["PATCH", "PUT"]
+        arguments: ["PATCH", "PUT"],
+        FieldService.backends
     )
-    func writes(_ method: String) async throws {
-        let door = try await Door([Self.task()])
+    func writes(_ method: String, _ onPostgres: Bool) async throws {
+        let door = try await Door([Self.task()], onPostgres: onPostgres)
         #expect(await door.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
         func write(_ body: String) async -> ServerResponse {
             await door.send(method, "/tables/Task/a", body)
@@ -170,9 +177,12 @@ import TidelineTestKit
         }
     }
 
-    @Test("An insert under several names needs one value, and a JSON Patch may use each name")
-    func inserts() async throws {
-        let door = try await Door([Self.task()])
+    @Test(
+        "An insert under several names needs one value, and a JSON Patch may use each name",
+        arguments: FieldService.backends
+    )
+    func inserts(_ onPostgres: Bool) async throws {
+        let door = try await Door([Self.task()], onPostgres: onPostgres)
         let two = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"y"}"#)
         #expect(two.status == 400)
         let one = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"x"}"#)
@@ -235,9 +245,12 @@ import TidelineTestKit
         check(answer.row, "Member 'taskID' names", ["taskID"])
     }
 
-    @Test("A merge combines an edit under a former name with another column, and sees a conflict")
-    func merges() async throws {
-        let door = try await Door([Self.task(conflict: .merge)])
+    @Test(
+        "A merge combines an edit under a former name with another column, and sees a conflict",
+        arguments: FieldService.backends
+    )
+    func merges(_ onPostgres: Bool) async throws {
+        let door = try await Door([Self.task(conflict: .merge)], onPostgres: onPostgres)
         let made = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","rank":1}"#)
         let tag = try #require(made.headers["ETag"])
         func patch(_ body: String) async -> ServerResponse {
