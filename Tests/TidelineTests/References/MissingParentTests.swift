@@ -45,11 +45,11 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Tables of parents are pulled before the tables of their children")
-    func pullOrder() async throws {
+    @Test("Tables of parents are pulled before the tables of their children", arguments: [1, 3])
+    func pullOrder(parallelPulls: Int) async throws {
         let transport = ScriptedTransport(otherwise: page([]))
         var limits = SyncLimits()
-        limits.parallelPulls = 1
+        limits.parallelPulls = parallelPulls
         // The deadline of the sync never comes.
         var environment = Waits().environment
         environment.sleep = { _ in
@@ -69,6 +69,13 @@ import TidelineTestSupport
             let table = String(path.split(separator: "/").last ?? "")
             if tables.last != table { tables.append(table) }
         }
-        #expect(tables == ["Customer", "Job", "Invoice", "Note", "Visit"])
+        if parallelPulls == 1 {
+            #expect(tables == ["Customer", "Job", "Invoice", "Note", "Visit"])
+        }
+        for (parent, child) in [("Customer", "Job"), ("Job", "Invoice"), ("Job", "Visit")] {
+            let lastOfParent = try #require(tables.lastIndex(of: parent))
+            let firstOfChild = try #require(tables.firstIndex(of: child))
+            #expect(lastOfParent < firstOfChild, "\(tables)")
+        }
     }
 }

@@ -62,7 +62,7 @@ import TidelineTestSupport
         return try tables(database)
     }
 
-    @Test("the page names the tables and columns of a server's file")
+    @Test("The page names the tables and columns of a server's file")
     func serverOnSQLite() async throws {
         try await withTemporaryFile { path in
             let table = TableDefinition(

@@ -195,7 +195,7 @@ private enum Excerpts {
         var excerpts: [String: SearchExcerpts] = [:]
         for name in table.search?.search.columns ?? [] {
             guard let text = row[name]?.text else { continue }
-            let words = text.split(separator: " ", maxSplits: snippetWords)
+            let words = text.split(maxSplits: snippetWords, whereSeparator: \.isWhitespace)
             let start = words.prefix(snippetWords).joined(separator: " ")
             excerpts[name] = SearchExcerpts(
                 snippet: SearchExcerpt(marked: words.count > snippetWords ? start + "…" : text),

@@ -22,16 +22,36 @@ struct PolicyRunner {
 
     /// Runs the pulls of a policy in its order, ``SyncLimits/parallelPulls`` at a time.
     ///
-    /// Each pull has pages in memory, so running all at once would use memory in proportion to the number of
-    /// tables.
+    /// A pull waits for the earlier pulls of the tables that its table refers to, so that parents are stored before
+    /// their children. Each pull has pages in memory, so running all at once would use memory in proportion to the
+    /// number of tables.
     func forEach(
         _ pulls: [SyncPolicy.Pull],
         _ body: @escaping @Sendable (SyncPolicy.Pull) async throws -> Void
     ) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for (index, pull) in pulls.enumerated() {
-                if index >= engine.limits.parallelPulls { try await group.next() }
-                group.addTask { try await body(pull) }
+        let references = engine.catalog.references
+        let parents = pulls.map { pull in
+            Set(references.parents(of: pull.table).map(\.parent)).subtracting([pull.table])
+        }
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            var waiting = Array(pulls.indices)
+            var unfinished = Set(pulls.indices)
+            while !waiting.isEmpty {
+                let isReady = { (index: Int) in
+                    !unfinished.contains { $0 < index && parents[index].contains(pulls[$0].table) }
+                }
+                let running = unfinished.count - waiting.count
+                if running < engine.limits.parallelPulls,
+                    let place = waiting.firstIndex(where: isReady)
+                {
+                    let index = waiting.remove(at: place)
+                    group.addTask {
+                        try await body(pulls[index])
+                        return index
+                    }
+                } else if let done = try await group.next() {
+                    unfinished.remove(done)
+                }
             }
             try await group.waitForAll()
         }
