@@ -274,6 +274,9 @@ def rows(service):
 def live(package, folder, system):
     system.install(package)
     check_installed(system)
+    version = system.run("dpkg-query", "-W", "-f", "${Version}", "tideline").rsplit("-", 1)[0]
+    program = system.run("/usr/bin/tideline", "--version").strip()
+    expect(program, f"tideline {version}", "the version of the program and of the package")
     check_units(system, folder)
     check_reading(system)
     check_texts(system)
