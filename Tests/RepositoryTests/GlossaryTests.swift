@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 struct GlossaryTests {
-    @Test("the glossary links each type to a file that declares it")
+    @Test("The glossary links each type to a file that declares it")
     func glossaryLinksTypesToTheirFiles() throws {
         let files = try Repository.files()
         let glossary = try #require(files.first { $0.path == "docs/glossary.md" })
