@@ -72,11 +72,15 @@ struct QueueTransaction {
     /// Merges all operations of a row into one, because the app resolved the row in its current state.
     ///
     /// - Returns: The merged operation; nil if there is nothing to send.
-    func absorbFollowing(_ first: QueuedOperation) throws -> QueuedOperation? {
+    func absorbFollowing(_ parked: QueuedOperation) throws -> QueuedOperation? {
+        var first = parked
         var result: QueuedOperation? = first
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
             try remove(later)
             try join(later, to: first)
+            // Without a group of its own, it takes the place of the later operation in that one's transaction.
+            if first.group == nil { first.group = later.group }
+            result?.group = first.group
             if let earlier = result {
                 result = QueueRules.merge(rejected: earlier, behind: later)
             } else if later.kind != .delete {
@@ -99,8 +103,8 @@ struct QueueTransaction {
         }
         if result == nil || result?.kind == .delete { try endInsert(first) }
         guard var result else {
-            try release(with: first)
-            try remove(first)
+            try release(with: parked)
+            try remove(parked)
             return nil
         }
         result.state = first.state
