@@ -300,14 +300,14 @@ import TidelineTestSupport
             itemID: "a",
             kind: .update,
             statusCode: 412,
-            message: "Somebody else changed it.",
+            message: "Another device changed it.",
             item: localRow("a", 1, text: "mine", rank: 1),
             serverItem: localRow("a", 2, text: "theirs", rank: 1)
         )
         let error = PushError(status: .operationErrors, errors: [conflict])
         #expect(error.errors.first?.differingColumns == ["text"])
         #expect(error.errors.first?.code == .conflict)
-        #expect(error.description.contains("Somebody else changed it."))
+        #expect(error.description.contains("Another device changed it."))
         #expect(conflict.serverCopy == .row(localRow("a", 2, text: "theirs", rank: 1)))
         #expect(await code { try await conflict.cancelOperationAndDiscardItem() } == .notFound)
         #expect(await code { try await conflict.updateOperationAndRetry(with: Row()) } == .notFound)

@@ -92,7 +92,7 @@ enum ReferenceStatements {
         );
         """
 
-    /// Returns the ids as an array of the column's type; an id that is no UUID is in no column of UUIDs.
+    /// Returns the ids as an array of the column's type; a column of UUIDs gets only the ids that are UUIDs.
     private static func ids(_ ids: [String], in edge: ReferenceEdge) -> PostgresParameter {
         let isGuid = edge.column.type == .guid
         let usable = isGuid ? ids.filter { GuidText.canonical($0) == $0 } : ids
@@ -151,7 +151,7 @@ enum ReferenceStatements {
         func number(_ table: String) -> Int { names.firstIndex(of: table) ?? -1 }
         func join(_ edge: ReferenceEdge) -> String {
             let column = PostgresColumn(edge.column)
-            // Ids that are no UUIDs are not converted, which would fail.
+            // Only UUIDs are converted, because the conversion of any other id would fail.
             let id =
                 edge.column.type == .guid
                 ? "CASE WHEN g.\"id\" ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' "

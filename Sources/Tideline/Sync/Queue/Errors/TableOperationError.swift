@@ -109,7 +109,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///     itemID: "1",
     ///     kind: .update,
     ///     statusCode: 412,
-    ///     message: "Somebody else changed it.",
+    ///     message: "Another device changed it.",
     ///     item: try Row(TodoItem(id: "1", text: "Buy soy milk")),
     ///     serverItem: try Row(TodoItem(id: "1", text: "Buy oat milk"))
     /// )
