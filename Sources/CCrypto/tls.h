@@ -94,7 +94,7 @@ static inline int tideline_tls_select(SSL *session, const unsigned char **out,
     return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-// Nobody is there to be asked for the passphrase of a key.
+// No user is present who could enter the passphrase of a key.
 static inline int tideline_tls_no_passphrase(char *text, int count, int writes, void *argument) {
     (void)text;
     (void)count;
@@ -162,7 +162,7 @@ static inline int tideline_tls_is_http(void) {
     return reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST;
 }
 
-/// When a certificate ends, in seconds since 1970; 0 where that cannot be told.
+/// When a certificate ends, in seconds since 1970; 0 if it cannot be determined.
 static inline int64_t tideline_tls_not_after(const X509 *certificate) {
     ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
     int days = 0, seconds = 0;

@@ -38,7 +38,7 @@ static inline CURLcode tideline_curl_allow_only_http(CURL *easy) {
 #endif
 }
 
-// A call given up during a slow name lookup must not make its thread wait for the lookup.
+// A call that is cancelled during a slow name lookup must not make its thread wait for the lookup.
 static inline void tideline_curl_do_not_wait_for_lookups(CURL *easy) {
 #if LIBCURL_VERSION_NUM >= 0x075700
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);

@@ -16,7 +16,7 @@ static const unsigned int tideline_epoll_shared = EPOLLIN | EPOLLEXCLUSIVE;
 static const unsigned int tideline_epoll_out = EPOLLOUT;
 static const unsigned int tideline_epoll_ending = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 static const unsigned int tideline_epoll_gone = EPOLLHUP | EPOLLERR;
-/// Tells of a change once, not of a state for as long as it lasts.
+/// Reports each change once, not the state for as long as it lasts (edge-triggered).
 static const unsigned int tideline_epoll_edge = EPOLLRDHUP | EPOLLET;
 
 /// Watches a descriptor, or changes what it is watched for.
@@ -43,7 +43,7 @@ enum {
 };
 #endif
 
-/// Gives back to the system what malloc keeps free; does nothing where it cannot be told to.
+/// Returns the free memory of malloc to the system; does nothing if the C library has no function for it.
 /// malloc_trim leaves the end of each arena but the first: only a free() cuts that, and from now on
 /// it does, until `tideline_keep_memory`.
 static inline void tideline_give_back_memory(void) {

@@ -135,7 +135,7 @@ private func links(in lines: [Substring]) -> [(line: Int, link: String)] {
 }
 
 /// Returns the lines of a document without code blocks and inline code.
-private func proseLines(_ lines: [Substring]) -> [String] {
+func proseLines(_ lines: [Substring]) -> [String] {
     var isCode = false
     return lines.map { line in
         let isFence = line.drop(while: \.isWhitespace).hasPrefix("```")

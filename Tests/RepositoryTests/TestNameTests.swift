@@ -63,7 +63,7 @@ private func unfitNames(_ file: SourceFile) -> [Finding] {
 }
 
 /// Returns the line and the display name of each test of a file; nil if a test has no name.
-private func displayNames(_ file: SourceFile) -> [(line: Int, name: Substring?)] {
+func displayNames(_ file: SourceFile) -> [(line: Int, name: Substring?)] {
     file.code.indices.filter { file.code[$0].contains("@Test") }.map { index in
         (index + 1, displayName(at: index, in: file.lines))
     }

@@ -1,11 +1,11 @@
 // LentDatabases: connections that callers use on their own threads.
 //
-// A lookup costs a few microseconds, and a thread change 25. Each connection is lent to one caller at a time; there
+// A lookup costs a few microseconds, and a thread change 25. One caller at a time uses a connection; there
 // are never more connections than callers at the same time.
 
 import Synchronization
 
-/// A pool of connections, each of which is lent to one caller at a time.
+/// A connection pool; each connection is used by one caller at a time.
 package final class LentDatabases: Sendable {
     private struct State {
         /// The free connections; nil after the pool was closed.
@@ -98,7 +98,7 @@ package final class LentDatabases: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Interrupts the statements that run on lent connections.
+    /// Interrupts the statements that run on connections in use.
     package func interrupt() {
         state.withLock { state in
             for database in state.lent.values { database.interrupt() }

@@ -1,4 +1,4 @@
-// LogScope: changes of rows that may have left a caller's view. The database stores the scope from one start to the
+// LogScope: changes of rows that may have left a visibility filter. The database stores the scope from one start to the
 // next.
 //
 // A server without the row filter, such as the plain command on the database of an app, does not log

@@ -1,4 +1,4 @@
-// ChangeLog: the former states of rows that were permanently deleted, or may have left a caller's view.
+// ChangeLog: the former states of rows that were permanently deleted, or may have left a visibility filter.
 //
 // Changes of existing rows are read from the table. A row that was permanently deleted, got another owner, or may no
 // longer match a row filter is invisible to callers who could read it before. So its former state is kept for a time,

@@ -77,7 +77,7 @@ import TidelineTestKit
             tried.insert(key)
         }
         for (key, value) in defaults where !tried.contains(key) {
-            try #require(key.hasPrefix("limits."), "\(key) is tried by nobody")
+            try #require(key.hasPrefix("limits."), "No test tries \(key)")
             let number = try #require(Double(value), "\(key)")
             // The default plus one is within the bounds of every key except those whose default is the maximum.
             let other = value == "0" ? "1" : "\(Int(number) + 1)"

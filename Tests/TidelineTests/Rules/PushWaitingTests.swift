@@ -86,7 +86,7 @@ import TidelineCore
         #expect(machine.lost(mayBeSmaller: true) == .look(delete, .row))
         let gone = PushAnswer(status: 404, lacksRow: true)
         guard case .settle(let settlings) = machine.looked(gone) else {
-            Issue.record("nothing to settle")
+            Issue.record("no outcomes were stored")
             return
         }
         #expect(settlings.map(\.operation.id) == [2])

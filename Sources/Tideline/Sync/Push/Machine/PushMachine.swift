@@ -336,7 +336,7 @@ package struct PushMachine: Sendable {
         unblocked: [Int64] = []
     ) -> Action {
         guard case .settling(let settlings) = state else {
-            preconditionFailure("settled() with nothing to settle")
+            preconditionFailure("settled() was called, but no outcomes were being stored")
         }
         var again: [Int64] = []
         var hasMoved = false
