@@ -128,7 +128,7 @@ extension Command {
         if ServerDatabase.mayLackItsLog(backup) {
             complain(
                 "Note: '\(backup)' was not created by 'tideline backup'. If it was copied while a server ran, "
-                    + "or after it was killed, the changes of the log '\(backup)-wal' are missing."
+                    + "or after it was killed, the changes in its log '\(backup)-wal' are missing."
             )
         }
         let (epoch, former) = try naming("Nothing was restored") {
@@ -229,7 +229,7 @@ extension Command {
         signals.raise(stop) {
             progress?.end()
             complain(
-                "Interrupted: finishes the requests in progress and deletes the inserted rows. A second "
+                "Interrupted. The requests in progress are finished, and the inserted rows deleted. A second "
                     + "signal ends immediately and leaves the rows."
             )
         }

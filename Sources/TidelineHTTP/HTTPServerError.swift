@@ -51,7 +51,7 @@ extension HTTPServerError {
         HTTPServerError(
             .addressInvalid,
             """
-            '\(host)' is not an address to listen on. Give an IPv4 or IPv6 address of this \
+            '\(host)' is not an address to listen on. Use an IPv4 or IPv6 address of this \
             machine, such as 127.0.0.1, 0.0.0.0 or ::1, or localhost.
             """
         )
@@ -60,7 +60,7 @@ extension HTTPServerError {
     static func invalid(port: Int) -> HTTPServerError {
         HTTPServerError(
             .addressInvalid,
-            "\(port) is not a port. Give a number from 1 to 65535, or 0 for a free port."
+            "\(port) is not a port. Use a number from 1 to 65535, or 0 for a free port."
         )
     }
 

@@ -281,7 +281,7 @@ public struct ServerDatabase: Sendable {
 
     private static let inMemory = DatabaseError(
         .missing,
-        "An in-memory database has no file. Give the database of a file: sqlite:PATH"
+        "An in-memory database has no file. Use a database in a file: sqlite:PATH"
     )
 
     static func naming<Result>(_ body: () throws -> Result) throws -> Result {

@@ -111,7 +111,7 @@ package final class PostgresTableStore: TableStore {
             guard encoding == "UTF8" else {
                 throw DatabaseError(
                     .unavailable,
-                    "\(address): the encoding of the database is \(encoding), which lacks characters. Create a "
+                    "\(address): the encoding of the database is \(encoding), which cannot store all characters. Create a "
                         + "database with ENCODING 'UTF8'."
                 )
             }

@@ -160,7 +160,7 @@ package struct LocalCertificate: Sendable {
             guard !isAny else {
                 throw unusable(
                     host,
-                    "means all addresses. Give an address by which devices reach the server"
+                    "means all addresses. Use an address by which devices reach the server"
                 )
             }
             return "IP:" + bare
@@ -174,7 +174,7 @@ package struct LocalCertificate: Sendable {
                 && label.utf8.allSatisfy(isNameByte)
         }
         guard isName, bare.utf8.count <= 253 else {
-            throw unusable(host, "is not a host name. Give it without scheme, port and path")
+            throw unusable(host, "is not a host name. Write it without scheme, port and path")
         }
         // Clients would parse it as an address, and match it with no name.
         guard labels.last?.contains(where: { !$0.isNumber }) == true else {

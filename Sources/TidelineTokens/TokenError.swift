@@ -86,7 +86,10 @@ extension TokenError {
 
     static let wrongSignature = TokenError(.wrongSignature, "The signature of the token is wrong.")
     static let expired = TokenError(.expired, "The token has expired. Get a new one.")
-    static let notYetValid = TokenError(.notYetValid, "The token is not valid yet (nbf).")
+    static let notYetValid = TokenError(
+        .notYetValid,
+        "The token is not valid yet (nbf). Compare the clocks."
+    )
 
     static let issuedInTheFuture = TokenError(
         .issuedInTheFuture,

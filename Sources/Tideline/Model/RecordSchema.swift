@@ -218,8 +218,8 @@ package final class RecordSchema: Sendable {
                 throw SyncError.invalidModel(
                     model,
                     """
-                    '\(name)' is a system column of type \(system.type.name). Give the property \
-                    that type, or another name.
+                    '\(name)' is a system column of type \(system.type.name). Change the \
+                    property to that type, or rename it.
                     """
                 )
             }
@@ -227,7 +227,7 @@ package final class RecordSchema: Sendable {
         guard columns.contains(where: { $0.definition.name == SystemColumn.id }) else {
             throw SyncError.invalidModel(
                 model,
-                "it has no column 'id'. Give it a stored property 'id' with the coding key 'id'."
+                "it has no column 'id'. Add a stored property 'id' with the coding key 'id'."
             )
         }
     }

@@ -16,7 +16,7 @@ extension SyncError {
             itemID: id,
             column: column,
             message: """
-                Row '\(id)' of table '\(table)' does not fit: column '\(column)' is not \(expected). \
+                Row '\(id)' of table '\(table)' cannot be decoded: column '\(column)' is not \(expected). \
                 Change the property to match the table, or read with 'onDecodingFailure: .skip'.
                 """
         )
@@ -28,8 +28,8 @@ extension SyncError {
         SyncError(
             .rowDoesNotFit,
             """
-            Rows of table '\(table)' do not fit: a value of column '\(column)' is not \(expected). Change the property \
-            to match the table, or exclude these rows with a condition.
+            Rows of table '\(table)' cannot be decoded: a value of column '\(column)' is not \(expected). Change the \
+            property to match the table, or exclude these rows with a condition.
             """
         )
     }

@@ -93,7 +93,10 @@ extension Nodes.Comparison: QueryNode {
         case .lessThanOrEqual: try state.comparison(.le, lhs, rhs)
         case .greaterThan: try state.comparison(.gt, lhs, rhs)
         case .greaterThanOrEqual: try state.comparison(.ge, lhs, rhs)
-        @unknown default: throw SyncError.unsupportedQuery("a comparison '\(op)' in a predicate.")
+        @unknown default:
+            throw SyncError.unsupportedQuery(
+                "a comparison '\(op)' in a predicate. Use a closure over columns."
+            )
         }
     }
 }
@@ -104,7 +107,10 @@ extension Nodes.Arithmetic: QueryNode {
         case .add: try state.arithmetic(.add, lhs, rhs)
         case .subtract: try state.arithmetic(.sub, lhs, rhs)
         case .multiply: try state.arithmetic(.mul, lhs, rhs)
-        @unknown default: throw SyncError.unsupportedQuery("arithmetic '\(op)' in a predicate.")
+        @unknown default:
+            throw SyncError.unsupportedQuery(
+                "arithmetic '\(op)' in a predicate. Use a closure over columns."
+            )
         }
     }
 }

@@ -82,7 +82,7 @@ extension Nodes.SequenceContains: QueryNode {
         }
         guard let list = known else {
             throw SyncError.unsupportedQuery(
-                "'contains' on a column that is neither a string nor an array."
+                "'contains' on a column that is neither a string nor an array. Use one of these."
             )
         }
         let values = try list.map { try Literal.expression($0) }

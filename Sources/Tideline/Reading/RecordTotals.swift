@@ -194,7 +194,7 @@ extension SyncError {
             .sumTooLarge,
             """
             The sum of column '\(column)' of table '\(table)' does not fit into \(type). Use a \
-            column of type Decimal or Double, or add fewer rows at a time.
+            column of type Decimal or Double, or sum fewer rows at a time.
             """
         )
     }

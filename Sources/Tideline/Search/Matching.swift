@@ -61,6 +61,8 @@ extension QueryExpression {
 extension SyncError {
     /// Returns the error of a store without search indexes.
     static func noSearch() -> SyncError {
-        .unsupportedQuery("a search for words (matching) in a store other than SQLiteStore")
+        .unsupportedQuery(
+            "a search for words (matching) in a store other than SQLiteStore. Use a SQLiteStore."
+        )
     }
 }

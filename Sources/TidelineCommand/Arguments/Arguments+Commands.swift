@@ -204,7 +204,7 @@ extension Arguments {
             try ServerCertificate.checkAuthorities(in: path)
         } catch {
             throw UsageError(
-                "--authority: \(error) Give a file in PEM with the certificates of authorities, such as "
+                "--authority: \(error) Use a PEM file with the certificates of authorities, such as "
                     + "authority.pem from 'tideline certificate'."
             )
         }

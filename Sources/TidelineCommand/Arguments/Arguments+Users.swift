@@ -67,7 +67,7 @@ extension Arguments {
 
     private static func user(_ words: Words) throws -> String {
         guard let user = words.options["--user"], !user.isEmpty else {
-            throw UsageError("--user is missing: the user, as the tokens name it.")
+            throw UsageError("--user is missing: the name of the user in the tokens.")
         }
         return user
     }

@@ -96,8 +96,8 @@ struct Doctor: Sendable {
             findings.add(
                 "reach",
                 .fault,
-                "\(server)/health responds with \(what). Is this the address of a Tideline server, and "
-                    + "does the proxy pass /health on?"
+                "\(server)/health responds with \(what). Check that this is the address of a Tideline "
+                    + "server, and that a proxy in front of it forwards /health."
                     + (answer.map { asker.said($0) } ?? "") + scheme
             )
             return false
@@ -141,12 +141,12 @@ struct Doctor: Sendable {
                     continuation.resume(returning: ShownCertificate.end(host: bare, port: port))
                 }
             }
-            return end.map { _ in " The port speaks TLS: use \(other)." }
+            return end.map { _ in " The port requires TLS. Use \(other)." }
         }
         let asker = Asker(server: other, token: nil, transport: asker.transport)
         let answer = try? await asker.get("/health", signed: false)
         return answer.map { _ in
-            " The port speaks plain HTTP: use \(other), or give the server a certificate (tls)."
+            " The port expects plain HTTP. Use \(other), or configure a certificate (tls)."
         }
     }
 
@@ -162,10 +162,14 @@ struct Doctor: Sendable {
                 "clock",
                 .fault,
                 "The clocks differ by \(seconds) s. Beyond 300 s the server rejects tokens and "
-                    + "idempotency keys. Set the wrong clock (ntp)."
+                    + "idempotency keys. Correct the wrong clock, for example with NTP."
             )
         case Self.clockWarning...:
-            findings.add("clock", .warning, "The clocks differ by \(seconds) s. Set the wrong one.")
+            findings.add(
+                "clock",
+                .warning,
+                "The clocks differ by \(seconds) s. Correct the wrong one."
+            )
         default: findings.add("clock", .fine, "The clocks differ by \(seconds) s.")
         }
     }
@@ -278,7 +282,7 @@ struct Doctor: Sendable {
 
     private static func refusal(_ answer: TransportResponse, _ asker: Asker) -> String {
         switch answer.status {
-        case 401: "It requires a token. Give one with --token." + asker.said(answer)
+        case 401: "It requires a token. Pass one with --token." + asker.said(answer)
         case 403: "This user may not read its rows. Check its permissions." + asker.said(answer)
         case 404:
             "The server has no such table. Declare it in the server's configuration."

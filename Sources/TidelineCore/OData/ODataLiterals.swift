@@ -96,7 +96,7 @@ extension ODataLexer {
         guard let letter = byte(index), letter | 0x20 == UInt8(ascii: "t") else {
             try endLiteral("date")
             guard let day = DayText.canonical(text(start..<index)) else {
-                throw failure("not a day of the calendar; one like 1994-10-14 is expected")
+                throw failure("not a calendar date; one like 1994-10-14 is expected")
             }
             return .string(day)
         }
@@ -112,7 +112,7 @@ extension ODataLexer {
         }
         try endLiteral("date")
         guard let date = InstantText.parse(text(start..<index), isZoneOptional: false) else {
-            throw failure("not an instant; one like 1994-10-14T07:14:00Z is expected")
+            throw failure("not a date and time; one like 1994-10-14T07:14:00Z is expected")
         }
         return .date(date)
     }
@@ -126,7 +126,7 @@ extension ODataLexer {
             if let date = InstantText.parse(content, isZoneOptional: isZoneOptional) {
                 return .date(date)
             }
-            throw failure("not an instant; \(type)'2022-01-01T00:00:00.000Z' is expected")
+            throw failure("not a date and time; \(type)'2022-01-01T00:00:00.000Z' is expected")
         case "guid":
             if let guid = GuidText.canonical(content) { return .string(guid) }
             throw failure("not a UUID; guid'01234567-89ab-cdef-0123-456789abcdef' is expected")

@@ -82,7 +82,9 @@ package struct JSONReader {
     /// Reads a complete scalar, or stops before the bracket of an object or array.
     package mutating func value() throws -> Token {
         skipSpace()
-        guard let byte = current else { throw failure("a JSON value is expected, the text ends") }
+        guard let byte = current else {
+            throw failure("a JSON value is expected, but the text ends")
+        }
         switch byte {
         case UInt8(ascii: "\""): return .string(try stringSpan())
         case UInt8(ascii: "{"): return .object

@@ -20,7 +20,7 @@ struct ReadHooks {
         } catch {
             log.write(
                 .error,
-                "hook after a read failed",
+                "a hook failed after a read",
                 ["request": call.request.id, "table": table.name, "cause": "\(error)"]
             )
         }

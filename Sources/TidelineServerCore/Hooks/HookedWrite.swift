@@ -79,7 +79,7 @@ struct HookedWrite: Sendable {
         } catch {
             service.settings.log.write(
                 .error,
-                "hook after a write failed",
+                "a hook failed after a write",
                 ["request": requestID, "table": table.name, "cause": "\(error)"]
             )
         }

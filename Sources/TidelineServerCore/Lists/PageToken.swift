@@ -201,7 +201,7 @@ package enum PageToken: Hashable, Sendable {
                 mark.version = version
             case "keys": mark.keys = try keys(&reader)
             case "prefix": mark.prefix = try key(&reader)
-            default: throw reader.failure("not a member of a mark")
+            default: throw reader.failure("not a member of a page token")
             }
         }
         return mark

@@ -116,7 +116,7 @@ extension TableDefinition {
     package static func columnFault(_ name: String) -> String? {
         if let fault = nameFault(name) { return fault }
         guard databaseNames.contains(name.lowercased()) else { return nil }
-        return "'\(name)' is a name that databases reserve"
+        return "'\(name)' is reserved by databases"
     }
 
     /// Returns why a write cannot add a column named `name`, as the end of a sentence; nil if it can.

@@ -32,12 +32,12 @@ enum PostgresName {
         // The name of the log is longer.
         if "log.\(table.name)".utf8.count > bytesMax {
             return
-                "Table '\(table.name)': PostgreSQL allows \(bytesMax - 4) characters in its name."
+                "Table '\(table.name)': PostgreSQL allows at most \(bytesMax - 4) characters in its name."
         }
         let long = table.columns.first { $0.name.utf8.count > bytesMax }
         return long.map { column in
-            "Table '\(table.name)', column '\(column.name)': PostgreSQL allows \(bytesMax) "
-                + "characters in its name."
+            "Table '\(table.name)', column '\(column.name)': PostgreSQL allows at most "
+                + "\(bytesMax) characters in its name."
         }
     }
 }

@@ -59,7 +59,7 @@ package struct DatabaseBackup: Sendable {
     private static func exists(_ path: String) -> DatabaseError {
         DatabaseError(
             .exists,
-            "'\(path)' already exists, and a backup never overwrites a file. Give another name."
+            "'\(path)' already exists, and a backup never overwrites a file. Choose another name."
         )
     }
 

@@ -70,7 +70,7 @@ extension DatabaseError {
     }
 
     static func isFolder(_ path: String) -> DatabaseError {
-        DatabaseError(.foreign, "'\(path)' is a folder. Give the name of a file.")
+        DatabaseError(.foreign, "'\(path)' is a folder. Use the path of a file.")
     }
 
     static func notAFile(_ path: String) -> DatabaseError {
@@ -107,7 +107,7 @@ extension DatabaseError {
     static func notADatabase(_ path: String) -> DatabaseError {
         DatabaseError(
             .foreign,
-            "'\(path)' is not an SQLite database. Give a database of a Tideline server, or a new file."
+            "'\(path)' is not an SQLite database. Use a database of a Tideline server, or a new file."
         )
     }
 
@@ -115,7 +115,7 @@ extension DatabaseError {
         DatabaseError(
             .foreign,
             """
-            '\(path)' was not created by a Tideline server, so it is not changed. Give a database of a \
+            '\(path)' was not created by a Tideline server, so it is not changed. Use a database of a \
             Tideline server, or a new file.
             """
         )
@@ -139,7 +139,7 @@ extension DatabaseError {
         DatabaseError(
             .foreign,
             """
-            '\(path)' is the local store of a client, not the database of a server. Give a \
+            '\(path)' is the local store of a client, not the database of a server. Use a \
             database of a Tideline server, or a new file.
             """
         )

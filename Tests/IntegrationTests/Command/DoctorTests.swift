@@ -366,15 +366,15 @@ extension ProcessTests {
                 (["doctor", "--server", "http://a", "--token", "/tmp"], "'/tmp' is a folder"),
                 (
                     ["doctor", "--server", "https://a", "--authority", "/none/a.pem"],
-                    "--authority: '/none/a.pem': the file cannot be read. Give a file in PEM"
+                    "--authority: '/none/a.pem': the file cannot be read. Use a PEM file"
                 ),
                 (
                     ["doctor", "--server", "https://a", "--authority", "/etc/hostname"],
-                    "--authority: '/etc/hostname': the file contains no certificate. Give a file in PEM"
+                    "--authority: '/etc/hostname': the file contains no certificate. Use a PEM file"
                 ),
                 (
                     ["bench", "https://a", "--table", "T", "--authority", "/tmp"],
-                    "--authority: '/tmp': the file cannot be read. Give a file in PEM"
+                    "--authority: '/tmp': the file cannot be read. Use a PEM file"
                 ),
                 (["inspect"], "inspect needs FILE"), (["restore"], "restore needs FILE"),
                 (["purge-tombstones", "--days", "x"], "--days"),

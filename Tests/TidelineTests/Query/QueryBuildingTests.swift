@@ -252,7 +252,7 @@ func whatCannotBeExpressedIsNamed() throws {
     )
     #expect(
         message { _ = try coder.filter(#Predicate { $0.text.allSatisfy { _ in true } }) }
-            .contains("SequenceAllSatisfy")
+            .contains("'allSatisfy'")
     )
     #expect(message { _ = try coder.order([.ascending(\.computed)]) }.contains("computed"))
 }

@@ -61,7 +61,7 @@ extension Nodes.SequenceContainsWhere: QueryNode {
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         guard LHS.Output.self is any ListContent.Type else {
             throw SyncError.unsupportedQuery(
-                "a predicate with 'SequenceContainsWhere' of a value that is not an array."
+                "'contains(where:)' on a value that is not an array. Use a property that is an array."
             )
         }
         return try state.anyElement(of: sequence, as: LHS.Output.Element.self) { state, element in
@@ -75,7 +75,7 @@ extension Nodes.SequenceAllSatisfy: QueryNode {
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         guard LHS.Output.self is any ListContent.Type else {
             throw SyncError.unsupportedQuery(
-                "a predicate with 'SequenceAllSatisfy' of a value that is not an array."
+                "'allSatisfy' on a value that is not an array. Use a property that is an array."
             )
         }
         let isOther = try state.anyElement(of: sequence, as: LHS.Output.Element.self) {

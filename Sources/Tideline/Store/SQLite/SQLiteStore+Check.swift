@@ -136,7 +136,7 @@ extension SQLiteTransaction {
     private func rowProblem(_ name: String) throws -> String? {
         let count = try uncertainRows(nil, in: name).changed.count
         guard count > 0 else { return nil }
-        return "\(count) row(s) of '\(name)' differ from what the store wrote: the file was "
-            + "changed outside of it. verify(queryID:repair:) restores the server's rows."
+        return "\(count) row(s) of '\(name)' differ from what the store wrote: another "
+            + "program changed the file. verify(queryID:repair:) restores the server's rows."
     }
 }

@@ -54,7 +54,7 @@ extension SyncError {
         SyncError(
             .suspended,
             """
-            The client was suspended, and this read or change did not finish in time. Nothing of it was \
+            The client was suspended, and this read or change did not finish in time. None of it was \
             stored. Repeat it after client.resume().
             """,
             cause: cause

@@ -123,7 +123,7 @@ package struct FilterChecker {
     private func condition(_ expression: QueryExpression) throws(ODataError) -> QueryExpression {
         let (checked, type) = try check(expression)
         guard mayBeCondition(checked, type) else {
-            throw mismatch("a condition is expected, this is \(type.name)", expression)
+            throw mismatch("a condition is expected, but this is \(type.name)", expression)
         }
         return checked
     }
@@ -246,7 +246,7 @@ package struct FilterChecker {
         let (checked, type) = try check(operand)
         guard mayBeCondition(checked, type) else {
             throw mismatch(
-                "'not' takes a condition, this is \(type.name); "
+                "'not' takes a condition, but this is \(type.name); "
                     + "'not' binds tighter than a comparison, write not (a eq b)",
                 whole
             )
@@ -291,7 +291,7 @@ package struct FilterChecker {
     func number(_ expression: QueryExpression) throws(ODataError) -> Checked {
         let (checked, type) = try check(expression)
         guard type.isNumeric || type == .null || type == .any else {
-            throw mismatch("a number is expected, this is \(type.name)", expression)
+            throw mismatch("a number is expected, but this is \(type.name)", expression)
         }
         return (checked, type)
     }
@@ -352,7 +352,7 @@ package struct FilterChecker {
         let (checked, type) = try check(expression)
         guard type == .json || type == .any else {
             throw mismatch(
-                "only a JSON document has members and elements, this is \(type.name)",
+                "only a JSON document has members and elements, but this is \(type.name)",
                 expression
             )
         }

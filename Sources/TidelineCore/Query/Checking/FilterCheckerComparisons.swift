@@ -115,17 +115,17 @@ extension FilterChecker {
     }
 
     private static func misfit(_ given: ExpressionType, _ type: ExpressionType) -> String {
-        guard given == .string else { return "\(type.name) is expected, this is \(given.name)" }
+        guard given == .string else { return "\(type.name) is expected, but this is \(given.name)" }
         return switch type {
         case .enumeration(let members):
             "not a member of the enumeration; members: \(members.joined(separator: ", "))"
-        case .dateTime: "not an instant; 2026-11-20T20:32:22.404Z is expected"
+        case .dateTime: "not a date and time; 2026-11-20T20:32:22.404Z is expected"
         case .date: "not a date; 1994-10-14 is expected"
         case .time: "not a time of day; 07:14:00 is expected"
         case .guid: "not a UUID; 01234567-89ab-cdef-0123-456789abcdef is expected"
         case .binary: "not binary data; base64 is expected"
         case .null, .boolean, .integer, .number, .decimal, .string, .json, .any:
-            "\(type.name) is expected, this is a string"
+            "\(type.name) is expected, but this is a string"
         }
     }
 

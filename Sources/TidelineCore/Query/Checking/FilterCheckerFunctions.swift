@@ -79,7 +79,7 @@ extension FilterChecker {
     ) throws(ODataError) -> Checked {
         let type = try check(arguments[0]).type
         guard type.isEnumeration || type == .any else {
-            throw mismatch("'has' takes an enumeration, this is \(type.name)", arguments[0])
+            throw mismatch("'has' takes an enumeration, but this is \(type.name)", arguments[0])
         }
         guard case .value(.string) = arguments[1].kind else {
             throw mismatch("'has' takes a member of the enumeration", arguments[1])
@@ -110,7 +110,7 @@ extension FilterChecker {
     private func text(_ argument: QueryExpression) throws(ODataError) -> QueryExpression {
         let (checked, type) = try check(argument)
         guard type.isText || type == .null || type == .any else {
-            throw mismatch("a string is expected, this is \(type.name)", argument)
+            throw mismatch("a string is expected, but this is \(type.name)", argument)
         }
         return checked
     }
@@ -130,7 +130,7 @@ extension FilterChecker {
         }
         guard types.contains(type) || type == .null || type == .any else {
             let names = types.map(\.name).joined(separator: " or ")
-            throw mismatch("\(names) is expected, this is \(type.name)", argument)
+            throw mismatch("\(names) is expected, but this is \(type.name)", argument)
         }
         return checked
     }
@@ -144,7 +144,7 @@ extension FilterChecker {
             type = ExpressionType(of: fitting)
         }
         guard type == .integer || type == .null || type == .any else {
-            throw mismatch("a whole number is expected, this is \(type.name)", argument)
+            throw mismatch("a whole number is expected, but this is \(type.name)", argument)
         }
         return checked
     }

@@ -113,7 +113,7 @@ struct PatternParser {
     }
 
     private mutating func atom() throws(TextPattern.Fault) -> PatternNode {
-        guard let scalar = current else { throw fault("the pattern ends") }
+        guard let scalar = current else { throw fault("it ends too early") }
         switch scalar {
         case "*", "+", "?", "{": throw fault("nothing to repeat")
         case "(": return try group()
@@ -170,7 +170,7 @@ struct PatternParser {
 
     private mutating func escape() throws(TextPattern.Fault) -> [ClosedRange<UInt32>] {
         index += 1
-        guard let scalar = current else { throw fault("the pattern ends") }
+        guard let scalar = current else { throw fault("it ends too early") }
         index += 1
         switch scalar {
         case "d": return ScalarSet.digits
