@@ -385,7 +385,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzTargets"], swiftSettings: strict),
-        .testTarget(name: "RepositoryTests", swiftSettings: strict),
+        .testTarget(name: "RepositoryTests", exclude: ["Messages.txt"], swiftSettings: strict),
         // Planted mistakes, to try the sanitizers themselves (scripts/sanitize).
         .testTarget(name: "SanitizerTests", swiftSettings: strict),
     ],

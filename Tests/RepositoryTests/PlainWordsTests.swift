@@ -4,20 +4,6 @@ import Foundation
 import Testing
 
 @Suite struct PlainWordsTests {
-    /// Runs scripts/plain-words in the repository.
-    private func run(_ arguments: [String]) throws -> (code: Int32, output: String) {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["python3", "scripts/plain-words"] + arguments
-        process.currentDirectoryURL = Repository.root
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        try process.run()
-        let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return (process.terminationStatus, String(decoding: output, as: UTF8.self))
-    }
-
     private static let places = [
         "Sources", "docs", "README.md", "Examples", "scripts", "SECURITY.md", "CONTRIBUTING.md",
         "CHANGELOG.md", "deploy",
@@ -25,7 +11,10 @@ import Testing
 
     @Test("The script flags at most 0.5 percent of the lines of prose")
     func proseIsPlain() throws {
-        let (code, output) = try run(["--percent", "0.5"] + Self.places)
+        let (code, output) = try Repository.run(
+            "scripts/plain-words",
+            ["--percent", "0.5"] + Self.places
+        )
         #expect(code == 0, "\(output)")
     }
 
@@ -38,7 +27,10 @@ import Testing
         let file = folder.appending(path: "A.swift")
         for (text, count) in Self.examples {
             try text.write(to: file, atomically: true, encoding: .utf8)
-            let (code, output) = try run(["--max", "0", file.path])
+            let (code, output) = try Repository.run(
+                "scripts/plain-words",
+                ["--max", "0", file.path]
+            )
             #expect(code == (count > 0 ? 1 : 0), "\(text)")
             #expect(output.contains("\(count) of "), "\(text)\n\(output)")
         }

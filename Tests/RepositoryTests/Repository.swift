@@ -90,6 +90,23 @@ enum Repository {
         FileManager.default.fileExists(atPath: root.appending(path: path).path)
     }
 
+    /// Runs a Python script in the repository; returns its exit code and its output.
+    static func run(
+        _ script: String,
+        _ arguments: [String] = []
+    ) throws -> (code: Int32, output: String) {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["python3", script] + arguments
+        process.currentDirectoryURL = root
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (process.terminationStatus, String(decoding: output, as: UTF8.self))
+    }
+
     private static func sourceFile(_ url: URL) throws -> SourceFile? {
         let values = try url.resourceValues(forKeys: [.isRegularFileKey])
         guard values.isRegularFile == true, !binaryTypes.contains(url.pathExtension) else {
