@@ -140,12 +140,12 @@ final class HeadCheck {
             let written = HTTPDate.text(microseconds: seconds * 1_000_000)
             try demand(HTTPDate.seconds(written) == seconds, "'\(text)' comes back")
         }
-        if let stamp = Timestamp(text) {
+        if let timestamp = Timestamp(text) {
             var bytes: [UInt8] = []
-            stamp.write(to: &bytes)
+            timestamp.write(to: &bytes)
             let written = String(decoding: bytes, as: UTF8.self)
             let again = Timestamp(written)
-            try demand(again?.milliseconds == stamp.milliseconds, "'\(text)' comes back")
+            try demand(again?.milliseconds == timestamp.milliseconds, "'\(text)' comes back")
         }
     }
 

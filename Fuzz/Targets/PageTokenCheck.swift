@@ -76,14 +76,14 @@ final class PageTokenCheck {
     private func page(_ request: ListRequest) throws {
         let keyset = KeysetRenderer(renderer, order: request.order)
         let types = keyset.keys.map { PageToken.type(of: $0, in: renderer.schema) }
-        let token = request.mark.map { PageToken.mark($0) } ?? request.after.map { .keys($0) }
+        let token = request.anchor.map { PageToken.anchor($0) } ?? request.after.map { .keys($0) }
         guard let token else { return }
         try demand(PageToken(token.text, types) == token, "a token comes back")
         guard let after = request.after else { return }
-        if case .mark(let mark) = PageToken(after, version: 7) {
-            let short = PageToken.mark(mark)
-            try demand(short.text.utf8.count < 3000, "a mark is short")
-            try demand(PageToken(short.text, types) == short, "a mark comes back")
+        if case .anchor(let anchor) = PageToken(after, version: 7) {
+            let short = PageToken.anchor(anchor)
+            try demand(short.text.utf8.count < 3000, "a anchor is short")
+            try demand(PageToken(short.text, types) == short, "a anchor comes back")
         }
         let values = zip(after, types).map { Value($0, as: $1) }
         let condition = keyset.condition(after: values)

@@ -12,7 +12,7 @@ struct RequestCheck {
         let (whole, taken) = parse(bytes, cut: 0)
         let (pieces, takenInPieces) = parse(bytes, cut: min(Int(first), bytes.count))
         switch (whole.phase, pieces.phase) {
-        case (.refused, .refused): return
+        case (.rejected, .rejected): return
         case (.complete, .complete):
             try demand(taken == takenInPieces, "the end of a request does not move")
         default: try demand(whole.phase == pieces.phase, "pieces do not matter")

@@ -58,9 +58,9 @@ final class TokenCheck {
             keys: [.secret(Self.secret), .pem(Array(Self.publicKeys.utf8))]
         )
         self.verifier = verifier
-        authenticator = Authenticator { token, now throws(TokenRefusal) in
+        authenticator = Authenticator { token, now throws(TokenRejection) in
             guard let claims = try? verifier.verify(token, now: Timestamp(microseconds: now)) else {
-                throw TokenRefusal("no")
+                throw TokenRejection("no")
             }
             return CheckedToken(user: User(id: claims.subject))
         }

@@ -31,7 +31,7 @@ extension SyncClient {
     public func stopSyncing() { automatic.stop() }
 
     /// Resumes automatic sync after a sign-in.
-    public func resumeSyncing() { automatic.tell(.token) }
+    public func resumeSyncing() { automatic.handle(.token) }
 
     /// Reports that the signed-in account, its token or its rights have changed, for example by a new role.
     ///
@@ -45,7 +45,7 @@ extension SyncClient {
     public func accountChanged() async {
         await tokens?.forget()
         if let engine = try? syncContext.engine() { await engine.accountChanges.accountChanged() }
-        automatic.tell(.accountChanged)
+        automatic.handle(.accountChanged)
     }
 
     /// The error that ended the last automatic sync, or nil if it succeeded.
@@ -211,7 +211,7 @@ final class AutomaticSync: Sendable {
 
     var isRunning: Bool { state.withLock { $0.runner != nil } }
 
-    func tell(_ event: SyncMachine.Event) { state.withLock { $0.runner }?.tell(event) }
+    func handle(_ event: SyncMachine.Event) { state.withLock { $0.runner }?.handle(event) }
 
     /// The error that ended the last sync.
     var lastError: SyncError? { state.withLock { $0.lastError } }

@@ -113,7 +113,7 @@ public actor SyncContext {
         }
         store.checkListeners?.add(broadcast)
         do {
-            try await store.open(tables: own.map(\.held) + SystemTables.schemas)
+            try await store.open(tables: own.map(\.withMembershipMask) + SystemTables.schemas)
             try await RequiredDefaults(catalog, models: tables).check(store)
         } catch let error as SyncError {
             throw error

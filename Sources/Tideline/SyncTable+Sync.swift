@@ -120,7 +120,7 @@ extension SyncTable {
             )
         }
         try await engine.purgeRunner.purge(
-            coder.meant(table.filter?.bound(now: engine.environment.now())),
+            coder.applyingDefaults(table.filter?.bound(now: engine.environment.now())),
             force: force,
             in: name
         )

@@ -203,7 +203,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         onDecodingFailure: DecodingFailurePolicy
     ) async throws -> Page<Record> {
         let (table, coder) = (name, coder)
-        let query = coder.meant(query.table.bound(now: engine.environment.now()))
+        let query = coder.applyingDefaults(query.table.bound(now: engine.environment.now()))
         try query.checkWindow()
         let (rows, count) = try await engine.read { reader in
             (
@@ -223,7 +223,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
         let (table, filter) = (
-            name, coder.meant(query.filter?.bound(now: engine.environment.now()))
+            name, coder.applyingDefaults(query.filter?.bound(now: engine.environment.now()))
         )
         return try await engine.read { try $0.store.count(filter, in: table) }
     }
@@ -313,7 +313,7 @@ extension SyncTable {
 
     func searchedRows(_ query: TableQuery) async throws -> [SearchedRow] {
         let table = name
-        let query = coder.meant(query.bound(now: engine.environment.now()))
+        let query = coder.applyingDefaults(query.bound(now: engine.environment.now()))
         return try await engine.read { try $0.store.search(query, in: table) }
     }
 

@@ -30,7 +30,7 @@ struct Bench: Sendable {
         var writes: [Int] = []
         /// The rows that were created.
         var ids: [String] = []
-        var refused = 0
+        var rejected = 0
         var failed = 0
         /// The reason for the first rejection or failure.
         var reason: String?
@@ -39,7 +39,7 @@ struct Bench: Sendable {
             reads += other.reads
             writes += other.writes
             ids += other.ids
-            refused += other.refused
+            rejected += other.rejected
             failed += other.failed
             reason = reason ?? other.reason
         }
@@ -80,7 +80,7 @@ struct Bench: Sendable {
             "connections": .integer(Int64(connections)),
             "milliseconds": .integer(Int64(time / 1000)),
             "isInterrupted": .flag(isInterrupted),
-            "refused": .integer(Int64(tally.refused)),
+            "refused": .integer(Int64(tally.rejected)),
             "failed": .integer(Int64(tally.failed)),
             "reason": Report.Item(tally.reason),
             "rowsLeft": .integer(Int64(left)),
@@ -88,7 +88,7 @@ struct Bench: Sendable {
                 Self.report("reads", tally.reads, time), Self.report("writes", tally.writes, time),
             ]),
         ])
-        return (report, tally.refused == 0 && tally.failed == 0 && left == 0)
+        return (report, tally.rejected == 0 && tally.failed == 0 && left == 0)
     }
 
     private static func report(_ kind: String, _ times: [Int], _ time: Int) -> Report {
@@ -139,7 +139,7 @@ struct Bench: Sendable {
                     tally.writes.append(time)
                     tally.ids.append(id)
                 default:
-                    tally.refused += 1
+                    tally.rejected += 1
                     tally.reason = tally.reason ?? Self.reason(answer)
                     try await Task.sleep(for: Self.pause)
                 }

@@ -18,16 +18,16 @@ extension Command {
         in directory: String,
         _ isJSON: Bool
     ) throws {
-        let made = try naming("No certificate was created") {
+        let created = try naming("No certificate was created") {
             try ServerCertificate.make(hosts: hosts, directory: directory)
         }
         let report = Report([
-            "authorityFile": .text(made.authorityFile),
-            "certificateFile": .text(made.tls.certificateFile),
-            "keyFile": .text(made.tls.keyFile),
-            "isAuthorityKept": .flag(made.isAuthorityKept),
+            "authorityFile": .text(created.authorityFile),
+            "certificateFile": .text(created.tls.certificateFile),
+            "keyFile": .text(created.tls.keyFile),
+            "isAuthorityKept": .flag(created.isAuthorityKept),
         ])
-        try tell(isJSON ? report.json : made.description)
+        try printLine(isJSON ? report.json : created.description)
     }
 }
 
@@ -59,9 +59,9 @@ extension Command {
         let bytes = try naming("No backup was created") { try database.backup(to: file) }
         progress?.end()
         guard !isJSON else {
-            return try tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
+            return try printLine(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
         }
-        try tell("backup in \(file), \(bytes) bytes")
+        try printLine("backup in \(file), \(bytes) bytes")
     }
 
     /// Explains how to back up a PostgreSQL database; the exit code shows whether backups are set up.
@@ -69,7 +69,7 @@ extension Command {
         let advice = try naming("Cannot read the backup settings") { try database.backupAdvice() }
         guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }
         if isJSON {
-            try tell(
+            try printLine(
                 Report([
                     "isReady": .flag(advice.isReady),
                     "advice": .text(advice.description),
@@ -77,7 +77,7 @@ extension Command {
                 .json
             )
         } else {
-            try tell(advice.description)
+            try printLine(advice.description)
         }
         if !advice.isReady { exit(1) }
     }
@@ -107,13 +107,13 @@ extension Command {
             }
             var report = Report(["copied": .list(parts)])
             if !leftOut.isEmpty { report["leftOut"] = .texts(leftOut) }
-            return try tell(report.json)
+            return try printLine(report.json)
         }
-        for (part, count) in counts where count > 0 { try tell("\(part): \(count)") }
+        for (part, count) in counts where count > 0 { try printLine("\(part): \(count)") }
         if !leftOut.isEmpty {
-            try tell("Not copied, because not declared: \(leftOut.joined(separator: ", "))")
+            try printLine("Not copied, because not declared: \(leftOut.joined(separator: ", "))")
         }
-        try tell(
+        try printLine(
             "Copied. Devices continue to sync when a server with the same tables serves the copy."
         )
     }
@@ -140,10 +140,10 @@ extension Command {
             let report = Report([
                 "file": .text(path), "epoch": .text(epoch), "former": Report.Item(former),
             ])
-            return try tell(report.json)
+            return try printLine(report.json)
         }
-        if let former { try tell("the replaced database is now \(former)") }
-        try tell(
+        if let former { try printLine("the replaced database is now \(former)") }
+        try printLine(
             "restored to \(path); new epoch \(epoch): clients keep their changes and pull everything "
                 + "from the start"
         )
@@ -175,7 +175,7 @@ extension Command {
                 }
             )
         ])
-        try tell(isJSON ? report.json : report.text)
+        try printLine(isJSON ? report.json : report.text)
     }
 
     static func audit(
@@ -190,12 +190,12 @@ extension Command {
             "changes": .list(
                 entries.map { entry in
                     Report([
-                        "time": .time(entry.stamp), "table": .text(entry.table),
+                        "time": .time(entry.timestamp), "table": .text(entry.table),
                         "id": .text(entry.id), "action": .text(entry.action.rawValue),
                         "user": Report.Item(entry.author.user),
                         "device": Report.Item(entry.author.device),
                         "dashboard": .flag(entry.author.isDashboard),
-                        "version": .text(RowVersion.text(entry.stamp)),
+                        "version": .text(RowVersion.text(entry.timestamp)),
                         "columns": .texts(entry.columns),
                     ])
                 }
@@ -204,7 +204,7 @@ extension Command {
         if entries.isEmpty, let missing = missingAudit(query.table, configuration) {
             complain(missing)
         }
-        try tell(isJSON ? report.json : report.text)
+        try printLine(isJSON ? report.json : report.text)
     }
 
     /// Returns the reason why no entries are found; nil if the requested table is audited.
@@ -241,7 +241,7 @@ extension Command {
         }
         // Keeps the signals alive until here: they are the only owner of the handlers.
         withExtendedLifetime(signals) {}
-        try tell(isJSON ? report.json : report.text)
+        try printLine(isJSON ? report.json : report.text)
         if !isClean { exit(1) }
     }
 
@@ -249,22 +249,22 @@ extension Command {
         let report = try naming("The file cannot be inspected") {
             try FileInspection.report(of: file)
         }
-        try tell(isJSON ? report.json : report.text)
+        try printLine(isJSON ? report.json : report.text)
     }
 
     static func inspect(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
         let report = try naming("The database cannot be inspected") {
             try ServerDatabase(configuration).report()
         }
-        try tell(isJSON ? report.json : report.text)
+        try printLine(isJSON ? report.json : report.text)
     }
 
     static func restored(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
         let epoch = try naming("The epoch was not changed") {
             try ServerDatabase(configuration).renewEpoch()
         }
-        guard !isJSON else { return try tell(Report(["epoch": .text(epoch)]).json) }
-        try tell("new epoch \(epoch): clients keep their changes and pull from the start")
+        guard !isJSON else { return try printLine(Report(["epoch": .text(epoch)]).json) }
+        try printLine("new epoch \(epoch): clients keep their changes and pull from the start")
     }
 
     static func resetClocks(
@@ -279,15 +279,17 @@ extension Command {
             let tables = reset.map {
                 Report(["name": .text($0.table), "rows": .integer(Int64($0.rows))])
             }
-            return try tell(Report(["epoch": Report.Item(epoch), "tables": .list(tables)]).json)
+            return try printLine(
+                Report(["epoch": Report.Item(epoch), "tables": .list(tables)]).json
+            )
         }
         guard let epoch else {
-            return try tell("No table clock is ahead of the wall clock; nothing was changed.")
+            return try printLine("No table clock is ahead of the wall clock; nothing was changed.")
         }
         for (table, rows) in reset {
-            try tell("\(table): the table clock is reset, \(rows) rows have new versions")
+            try printLine("\(table): the table clock is reset, \(rows) rows have new versions")
         }
-        try tell("new epoch \(epoch): clients keep their changes and pull from the start")
+        try printLine("new epoch \(epoch): clients keep their changes and pull from the start")
     }
 
     static func migrate(
@@ -313,18 +315,18 @@ extension Command {
                     showsSQL ? plan.statements.map { Report(["text": .text($0)]) } : []
                 ),
             ])
-            return try tell(report.json)
+            return try printLine(report.json)
         }
-        if !plan.steps.isEmpty { try tell(plan.description) }
+        if !plan.steps.isEmpty { try printLine(plan.description) }
         if showsSQL, !plan.isEmpty {
-            for statement in plan.statements { try tell("\n" + statement + ";") }
+            for statement in plan.statements { try printLine("\n" + statement + ";") }
         }
         if plan.isEmpty {
-            try tell("Nothing to do: the tables match the configuration.")
+            try printLine("Nothing to do: the tables match the configuration.")
         } else if isApplied {
-            try tell("Done.")
+            try printLine("Done.")
         } else {
-            try tell(
+            try printLine(
                 """
                 Nothing was changed yet. Make a backup (tideline backup FILE), stop the server, \
                 then run: tideline migrate --apply

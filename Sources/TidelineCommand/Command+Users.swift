@@ -8,7 +8,7 @@ extension Command {
     /// Prints each row and entry of a user as a line of JSON.
     static func export(_ configuration: ServerConfiguration, _ user: String) throws {
         do {
-            try ServerDatabase(configuration).export(user: user) { try tell($0) }
+            try ServerDatabase(configuration).export(user: user) { try printLine($0) }
         } catch let error as Failure {
             throw error
         } catch {
@@ -82,7 +82,7 @@ extension Command {
         }
         let isChanged = isApplied && !counts.isEmpty
         guard !isJSON else {
-            return try tell(
+            return try printLine(
                 Report([
                     "isApplied": .flag(isChanged), "ownerTables": .texts(owned),
                     "parts": .list(
@@ -94,18 +94,20 @@ extension Command {
                 .json
             )
         }
-        for (part, count) in counts { try tell("\(part): \(count)") }
+        for (part, count) in counts { try printLine("\(part): \(count)") }
         if owned.isEmpty {
-            try tell("No table of the configuration has an owner: no rows were searched.")
+            try printLine("No table of the configuration has an owner: no rows were searched.")
         } else {
-            try tell("Searched for rows in: \(owned.joined(separator: ", "))")
+            try printLine("Searched for rows in: \(owned.joined(separator: ", "))")
         }
         if counts.isEmpty {
-            try tell("The database has no data of this user.")
+            try printLine("The database has no data of this user.")
         } else if isChanged {
-            try tell(change.done)
+            try printLine(change.done)
         } else {
-            try tell("Nothing was changed yet. Make a backup, then run the command with --apply.")
+            try printLine(
+                "Nothing was changed yet. Make a backup, then run the command with --apply."
+            )
         }
     }
 
@@ -117,6 +119,6 @@ extension Command {
             throw Failure(task: "The database was not compacted", cause: error)
         }
         let report = Report(["bytesBefore": .integer(before), "bytesAfter": .integer(after)])
-        try tell(isJSON ? report.json : "\(before) bytes before, \(after) bytes now")
+        try printLine(isJSON ? report.json : "\(before) bytes before, \(after) bytes now")
     }
 }

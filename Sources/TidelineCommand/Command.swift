@@ -11,9 +11,9 @@ enum Command {
         Output.guardStreams()
         do {
             switch try Arguments(words) {
-            case .help: try tell(Arguments.usage)
-            case .helpOf(let command): try tell(Arguments.usage(of: command))
-            case .version: try tell("tideline \(ServerVersion.text)")
+            case .help: try printLine(Arguments.usage)
+            case .helpOf(let command): try printLine(Arguments.usage(of: command))
+            case .version: try printLine("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
             case .check(let configuration, let mistakes, let isJSON):
                 try check(configuration, mistakes, isJSON)
@@ -32,7 +32,7 @@ enum Command {
                 try inspect(configuration, isJSON)
             case .doctor(let doctor, let isJSON):
                 let findings = await doctor.findings()
-                try tell(findings.text(isJSON: isJSON))
+                try printLine(findings.text(isJSON: isJSON))
                 if findings.hasFault { exit(1) }
             case .audit(let configuration, let query, let isJSON):
                 try audit(configuration, query, isJSON)
@@ -73,7 +73,7 @@ enum Command {
     }
 
     /// Prints one or several lines.
-    static func tell(_ text: String) throws(Failure) {
+    static func printLine(_ text: String) throws(Failure) {
         do {
             try Output.print(text)
         } catch {
@@ -98,7 +98,7 @@ enum Command {
         } catch {
             throw UsageError("Cannot create a token: \(error).")
         }
-        try tell(isJSON ? Report(["token": .text(token)]).json : token)
+        try printLine(isJSON ? Report(["token": .text(token)]).json : token)
     }
 
     /// Prints each mistake on a line, and exits with code 2 if there is one.
@@ -109,17 +109,17 @@ enum Command {
     ) throws {
         let mistakes = mistakes.map(PasswordFilter.filtered)
         if isJSON {
-            try tell(
+            try printLine(
                 Report([
                     "isRight": .flag(mistakes.isEmpty), "mistakes": .texts(mistakes),
-                    "database": .text(mistakes.isEmpty ? configuration.databasePlace : ""),
+                    "database": .text(mistakes.isEmpty ? configuration.databaseLocation : ""),
                 ])
                 .json
             )
         } else if mistakes.isEmpty {
-            try tell("The configuration is valid.\ndatabase \(configuration.databasePlace)")
+            try printLine("The configuration is valid.\ndatabase \(configuration.databaseLocation)")
         } else {
-            for mistake in mistakes { try tell(mistake) }
+            for mistake in mistakes { try printLine(mistake) }
         }
         if !mistakes.isEmpty { exit(2) }
     }
@@ -139,7 +139,7 @@ enum Command {
         let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
         // The log reports the address, too, so a failure does not end a server that runs.
         do {
-            try tell("listening on \(url)\ndatabase \(configuration.databasePlace)")
+            try printLine("listening on \(url)\ndatabase \(configuration.databaseLocation)")
         } catch {
             complain("\(error.task): \(error.cause)")
         }
@@ -152,7 +152,7 @@ enum Command {
             }
         }
         supervisor.ready(at: url)
-        let watch = Task { await supervisor.keepTelling { await server.pulse() } }
+        let watch = Task { await supervisor.keepNotifying { await server.pulse() } }
         var iterator = signals.stream.makeAsyncIterator()
         _ = await iterator.next()
         signals.exitOnNext()

@@ -10,7 +10,7 @@ import TidelineServerCore
 /// A progress line for long work, on standard error if that is a terminal.
 final class Progress: Sendable {
     /// The state of the work; `whole` is the total, or nil if it is unknown.
-    struct Mark: Sendable {
+    struct Amount: Sendable {
         var part = ""
         var done: Int64 = 0
         var whole: Int64?
@@ -18,12 +18,12 @@ final class Progress: Sendable {
     }
 
     private struct State {
-        var mark = Mark()
+        var amount = Amount()
         var isOver = false
     }
 
     private let task: String
-    private let look: (@Sendable () -> Mark?)?
+    private let measure: (@Sendable () -> Amount?)?
     /// The start time, in microseconds since 1970.
     private let start = ServerEnvironment.live.now()
     private let state = Mutex(State())
@@ -32,11 +32,11 @@ final class Progress: Sendable {
 
     /// Shows a task; returns nil if the output is JSON or standard error is not a terminal.
     ///
-    /// The line is updated several times a second from `look`. Without `look`, the work calls `take`.
-    init?(_ task: String, isJSON: Bool, look: (@Sendable () -> Mark?)? = nil) {
+    /// The line is updated several times a second from `measure`. Without `measure`, the work calls `take`.
+    init?(_ task: String, isJSON: Bool, measure: (@Sendable () -> Amount?)? = nil) {
         guard !isJSON, isatty(STDERR_FILENO) == 1 else { return nil }
         self.task = task
-        self.look = look
+        self.measure = measure
         show()
         Thread.detachNewThread { [weak self] in
             repeat { Thread.sleep(forTimeInterval: Self.interval) } while self?.show() == true
@@ -46,8 +46,8 @@ final class Progress: Sendable {
     /// Adds finished work to a part.
     func take(_ part: String, _ count: Int) {
         state.withLock { state in
-            if state.mark.part != part { state.mark = Mark(part: part) }
-            state.mark.done += Int64(count)
+            if state.amount.part != part { state.amount = Amount(part: part) }
+            state.amount.done += Int64(count)
         }
     }
 
@@ -63,24 +63,24 @@ final class Progress: Sendable {
     /// Writes the line; returns false after the work has ended.
     @discardableResult
     private func show() -> Bool {
-        let seen = look?()
+        let measured = measure?()
         return state.withLock { state in
             guard !state.isOver else { return false }
-            if let seen { state.mark = seen }
+            if let measured { state.amount = measured }
             let seconds = max(0, ServerEnvironment.live.now() - start) / 1_000_000
-            Self.write("\r\u{1B}[K\(task)\(Self.text(state.mark)), \(seconds) s")
+            Self.write("\r\u{1B}[K\(task)\(Self.text(state.amount)), \(seconds) s")
             return true
         }
     }
 
-    private static func text(_ mark: Mark) -> String {
-        let part = mark.part.isEmpty ? "" : " \(mark.part)"
-        let unit = mark.unit.isEmpty ? "" : " \(mark.unit)"
-        guard let whole = mark.whole, whole > 0 else {
-            return mark.done > 0 ? "\(part) \(mark.done)\(unit)" : part
+    private static func text(_ amount: Amount) -> String {
+        let part = amount.part.isEmpty ? "" : " \(amount.part)"
+        let unit = amount.unit.isEmpty ? "" : " \(amount.unit)"
+        guard let whole = amount.whole, whole > 0 else {
+            return amount.done > 0 ? "\(part) \(amount.done)\(unit)" : part
         }
         // The source may grow during the copy.
-        let percent = min(99, mark.done * 100 / whole)
+        let percent = min(99, amount.done * 100 / whole)
         return "\(part) \(percent) % of \(whole)\(unit)"
     }
 
@@ -121,7 +121,7 @@ extension Progress {
     ) -> Progress? {
         let whole = [source, source + "-wal"].reduce(0) { $0 + (size(of: $1) ?? 0) }
         return Progress(task, isJSON: isJSON) {
-            Mark(done: size(of: copy) ?? 0, whole: whole, unit: "bytes")
+            Amount(done: size(of: copy) ?? 0, whole: whole, unit: "bytes")
         }
     }
 

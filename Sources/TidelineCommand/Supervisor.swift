@@ -15,21 +15,21 @@ struct Supervisor: Sendable {
         self.address = address.hasPrefix("/") || address.hasPrefix("@") ? address : nil
         // Without a process ID the variable is meant for any process that has it.
         let process = environment["WATCHDOG_PID"].flatMap { Int32($0) }
-        let isMeant = process == nil || process == getpid()
+        let isAddressed = process == nil || process == getpid()
         let microseconds = environment["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
-        watchdog = isMeant && microseconds > 0 ? .microseconds(microseconds) : nil
+        watchdog = isAddressed && microseconds > 0 ? .microseconds(microseconds) : nil
     }
 
-    func ready(at url: String) { tell("READY=1\nSTATUS=listening on \(url)") }
+    func ready(at url: String) { notify("READY=1\nSTATUS=listening on \(url)") }
 
-    func stopping() { tell("STOPPING=1") }
+    func stopping() { notify("STOPPING=1") }
 
     /// Sends a watchdog notification each time `pulse` returns, until the task is cancelled.
-    func keepTelling(_ pulse: () async -> Void) async {
+    func keepNotifying(_ pulse: () async -> Void) async {
         guard let watchdog else { return }
         while !Task.isCancelled {
             await pulse()
-            tell("WATCHDOG=1")
+            notify("WATCHDOG=1")
             try? await Task.sleep(for: watchdog / 3)
         }
     }
@@ -39,10 +39,10 @@ struct Supervisor: Sendable {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         let microseconds = Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
-        tell("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
+        notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
     }
 
-    private func tell(_ state: String) {
+    private func notify(_ state: String) {
         guard let address else { return }
         let type = Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue)
         let socket = Foundation.socket(AF_UNIX, type, 0)

@@ -44,7 +44,7 @@ final class HTTPConnection: @unchecked Sendable {
         var body: [UInt8]
         var sent: Int
         /// The memory reservation of the answer.
-        var share: AnswerShare?
+        var share: MemoryReservation?
         /// The number of bytes that were sent and freed.
         var dropped = 0
         /// How fast the peer reads; nil if the system accepted all bytes so far.
@@ -126,8 +126,8 @@ final class HTTPConnection: @unchecked Sendable {
         var isDue = false
 
         /// Flags the changed tables that the listener watches; returns false if there are none.
-        mutating func hear(_ changed: [Bool]) -> Bool {
-            listener.mark(changed)
+        mutating func note(_ changed: [Bool]) -> Bool {
+            listener.note(changed)
             return listener.isPending
         }
     }

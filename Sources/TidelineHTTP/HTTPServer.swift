@@ -69,14 +69,14 @@ package final class HTTPServer: Sendable {
             loops: loops,
             ids: RequestIDs(prefix: "request"),
             traffic: ServerTraffic(answersBytesMax: limits.answersBytesMax),
-            refused: { _, _ in },
+            rejected: { _, _ in },
             handler: handler
         )
     }
 
     /// Creates a server whose requests have IDs, and which speaks TLS if `tls` is given.
     ///
-    /// Each request gets an ID from `ids` before it reaches the handler; `refused` is called for requests that
+    /// Each request gets an ID from `ids` before it reaches the handler; `rejected` is called for requests that
     /// do not reach it, and for those whose handler was too slow. The `proxies` are trusted to report the
     /// client's address. If sockets are passed, the server listens on them instead of `host` and `port`.
     package init(
@@ -89,7 +89,7 @@ package final class HTTPServer: Sendable {
         tls: TLSIdentity? = nil,
         proxies: TrustedProxies = .none,
         handed: HandedSockets? = nil,
-        refused: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
+        rejected: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
         handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
     ) {
         precondition(loops > 0, "loops is a count of threads, at least one")
@@ -97,7 +97,7 @@ package final class HTTPServer: Sendable {
         self.port = port
         self.limits = limits
         self.loops = loops
-        naming = HTTPNaming(ids: ids, proxies: proxies, refused: refused)
+        naming = HTTPNaming(ids: ids, proxies: proxies, rejected: rejected)
         self.traffic = traffic
         self.tls = tls
         self.handed = handed
@@ -212,7 +212,7 @@ package final class HTTPServer: Sendable {
         let most = Self.sockets(limits)
         var workers: [HTTPWorker] = []
         do {
-            for doors in sockets {
+            for listening in sockets {
                 let worker = try HTTPWorker(
                     limits: limits,
                     naming: naming,
@@ -221,7 +221,7 @@ package final class HTTPServer: Sendable {
                     handler: handler
                 )
                 try worker.listen(
-                    on: doors,
+                    on: listening,
                     areShared: handed != nil,
                     connectionsMax: max(1, most.connections / sockets.count),
                     listenersMax: most.listeners

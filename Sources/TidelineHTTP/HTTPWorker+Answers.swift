@@ -26,7 +26,7 @@ extension HTTPWorker {
             connection
         )
         // Bytes that arrived after the request stay.
-        _ = hold(connection.input.unread.count, for: connection)
+        _ = countRequestBytes(connection.input.unread.count, for: connection)
         connection.handler.turn += 1
         connection.handler.task = nil
         connection.phase = .answering
@@ -115,9 +115,9 @@ extension HTTPWorker {
     // MARK: - Callers that do not read
 
     /// Measures how fast the peer reads its answer; returns false if no bytes are left to read.
-    func lookAtPace(_ connection: HTTPConnection) -> Bool {
+    func measurePace(_ connection: HTTPConnection) -> Bool {
         guard let output = connection.output, output.pace != nil else { return false }
-        connection.output?.pace?.look(
+        connection.output?.pace?.measure(
             taken: taken(output, connection.socket),
             now: now,
             rateMin: limits.answerRateMin
@@ -206,7 +206,7 @@ extension HTTPWorker {
             return
         }
         connection.input.unread = []
-        _ = hold(0, for: connection)
+        _ = countRequestBytes(0, for: connection)
         connection.phase = .lingering
         connection.deadlines.current = now + limits.lingerTimeMax
         connection.tls?.close()
@@ -219,7 +219,7 @@ extension HTTPWorker {
     func dropSome(_ connection: HTTPConnection) -> Bool {
         switch receive(connection) {
         case .wait: return false
-        case .again: return true
+        case .retry: return true
         case .bytes(let count):
             connection.input.dropped += count
             if connection.input.dropped <= limits.lingerBytesMax { return true }

@@ -4,7 +4,7 @@ import TidelineServerCore
 
 extension HTTPWorker {
     /// The listening sockets of a worker.
-    struct Doors {
+    struct ListeningSockets {
         var sockets: [Int32] = []
         /// Whether another process also has the sockets, and accepts the connections that this one does not.
         var areShared = false
@@ -34,7 +34,7 @@ extension HTTPWorker {
         /// The listeners that have to be notified, from `dueStart` on.
         var due: [HTTPConnection] = []
         var dueStart = 0
-        var isTelling = false
+        var isNotifying = false
     }
 
     /// Buffers whose contents are not needed after each use.

@@ -42,13 +42,13 @@ extension HTTPWorker {
         connection.handler.task = nil
         connection.phase = .streaming
         connection.forgetRequest(limits)
-        _ = hold(0, for: connection)
+        _ = countRequestBytes(0, for: connection)
         connection.deadlines.whole =
             now + (stream.lasts.map { Duration.microseconds($0) } ?? Self.withoutEnd)
         connection.deadlines.current = min(now + limits.eventsHeartbeat, connection.deadlines.whole)
         connection.output = HTTPConnection.Output(
             head: buffers.head,
-            body: listener.opening(feedStamps),
+            body: listener.opening(feedTimestamps),
             sent: 0
         )
         acceptIfPossible()
@@ -83,7 +83,7 @@ extension HTTPWorker {
                 )
             }
             if var listener = connection.stream?.listener, listener.isPending {
-                let events = streams.texts.next(for: &listener, feedStamps)
+                let events = streams.texts.next(for: &listener, feedTimestamps)
                 connection.stream?.listener = listener
                 connection.output = HTTPConnection.Output(head: [], body: events, sent: 0)
             } else if connection.input.isEnding, !connection.input.wasAsked {
@@ -162,7 +162,7 @@ extension HTTPWorker {
     private func openFeed() -> EventFeed {
         if let feed = streams.feed { return feed }
         let opened = traffic.events.attach { [self] in
-            Task(executorPreference: loop) { [self] in tellListeners() }
+            Task(executorPreference: loop) { [self] in notifyListeners() }
         }
         streams.feed = opened
         return opened
@@ -173,41 +173,41 @@ extension HTTPWorker {
         streams.feed = nil
     }
 
-    private var feedStamps: [Int64] { streams.feed?.stamps ?? [] }
+    private var feedTimestamps: [Int64] { streams.feed?.timestamps ?? [] }
 
     /// Flags the listeners of each changed table, and begins to notify them.
-    private func tellListeners() {
+    private func notifyListeners() {
         guard let changed = streams.feed?.refresh(), !changed.isEmpty else { return }
         streams.texts.begin()
         for connection in connections.values where connection.phase == .streaming {
-            guard connection.stream?.hear(changed) == true, connection.output == nil,
+            guard connection.stream?.note(changed) == true, connection.output == nil,
                 connection.stream?.isDue == false
             else { continue }
             connection.stream?.isDue = true
             streams.due.append(connection)
         }
-        guard !streams.isTelling else { return }
-        streams.isTelling = true
-        tellSome()
+        guard !streams.isNotifying else { return }
+        streams.isNotifying = true
+        notifyNextListeners()
     }
 
     /// The number of listeners that are notified before other connections take their turn.
-    private static let toldAtOnce = 64
+    private static let notifiedAtOnce = 64
 
-    private func tellSome() {
+    private func notifyNextListeners() {
         now = .now
-        let end = min(streams.due.count, streams.dueStart + Self.toldAtOnce)
+        let end = min(streams.due.count, streams.dueStart + Self.notifiedAtOnce)
         for connection in streams.due[streams.dueStart..<end] {
             connection.stream?.isDue = false
             if connection.phase == .streaming { proceed(connection) }
         }
         streams.dueStart = end
         guard streams.dueStart == streams.due.count else {
-            Task(executorPreference: loop) { [self] in tellSome() }
+            Task(executorPreference: loop) { [self] in notifyNextListeners() }
             return
         }
         streams.due = []
         streams.dueStart = 0
-        streams.isTelling = false
+        streams.isNotifying = false
     }
 }

@@ -20,7 +20,7 @@ extension HTTPWorker {
         case .wait:
             if connection.isGone { end(connection) }
             return false
-        case .again: return true
+        case .retry: return true
         case .isHTTP:
             // A caller that speaks plain HTTP would not understand a TLS alert.
             connection.tls = nil
@@ -42,7 +42,7 @@ extension HTTPWorker {
         case .wait(let isForPeer):
             if isForPeer { connection.input.mayRead = false }
             return .wait
-        case .again: return .again
+        case .retry: return .retry
         case .ended, .failed: return .ended
         }
     }
@@ -67,7 +67,7 @@ extension HTTPWorker {
         }
         switch outcome {
         case .bytes(let count): return .sent(count)
-        case .wait, .again: return .wait
+        case .wait, .retry: return .wait
         case .ended, .failed: return .failed
         }
     }
@@ -87,7 +87,7 @@ enum SocketRead: Hashable, Sendable {
     /// No bytes are available now.
     case wait
     /// No bytes were read, but more may be available.
-    case again
+    case retry
     /// The peer has sent its last byte, or has disconnected.
     case ended
 }

@@ -60,7 +60,7 @@ extension HTTPWorker {
         }
         switch receive(connection) {
         case .wait: return false
-        case .again: return true
+        case .retry: return true
         case .ended:
             // A peer that disconnects within a request does not wait for an answer.
             end(connection)
@@ -103,9 +103,9 @@ extension HTTPWorker {
         let count = connection.request.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
         // Bytes after the request wait until it is answered.
-        let held = connection.request.parser.heldBytes + bytes.count - count
-        guard hold(held, for: connection) else {
-            refuse(connection, .noMemory)
+        let buffered = connection.request.parser.bufferedBytes + bytes.count - count
+        guard countRequestBytes(buffered, for: connection) else {
+            reject(connection, .noMemory)
             return count
         }
         switch connection.request.parser.phase {
@@ -114,8 +114,8 @@ extension HTTPWorker {
             if connection.request.parser.takeExpectation() { askForBody(connection) }
         case .complete:
             handle(connection)
-        case .refused(let fault):
-            refuse(connection, fault)
+        case .rejected(let fault):
+            reject(connection, fault)
         }
         return count
     }
@@ -203,7 +203,7 @@ extension HTTPWorker {
     }
 
     /// Rejects the request and closes the connection, because the start of the next request is unknown.
-    func refuse(_ connection: HTTPConnection, _ fault: RequestFault) {
+    func reject(_ connection: HTTPConnection, _ fault: RequestFault) {
         connection.isLast = true
         send(named(HTTPProblem.answer(to: fault, limits: limits), connection), on: connection)
     }
@@ -221,7 +221,7 @@ extension HTTPWorker {
         request.body = []
         var answer = answer
         answer.headers.append("X-Request-ID", request.id)
-        naming.refused(request, answer)
+        naming.rejected(request, answer)
         return answer
     }
 }

@@ -13,7 +13,7 @@ typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 struct HTTPNaming: Sendable {
     var ids: RequestIDs
     var proxies: TrustedProxies
-    var refused: @Sendable (ServerRequest, ServerResponse) -> Void
+    var rejected: @Sendable (ServerRequest, ServerResponse) -> Void
 }
 
 /// A worker that serves connections on one event loop.
@@ -37,7 +37,7 @@ final class HTTPWorker: @unchecked Sendable {
     /// The time at the start of this turn of the loop.
     var now = ContinuousClock.now
     private(set) var connections: [Int32: HTTPConnection] = [:]
-    private var doors = Doors()
+    private var listening = ListeningSockets()
     /// The end of the service; nil until it begins.
     private var drain: Drain?
     var streams = Streams()
@@ -69,30 +69,30 @@ final class HTTPWorker: @unchecked Sendable {
 
     /// Takes ownership of the listening sockets; connections are served only by `run`.
     func listen(
-        on doors: [Int32],
+        on listening: [Int32],
         areShared: Bool,
         connectionsMax: Int,
         listenersMax: Int
     ) throws(HTTPServerError) {
         guard sockets.watchForReading(loop.wakeDescriptor),
-            doors.allSatisfy({
+            listening.allSatisfy({
                 areShared ? sockets.watchShared($0) : sockets.watchForReading($0)
             })
         else { throw .exhausted("no memory for an event loop") }
-        self.doors.sockets = doors
-        self.doors.areShared = areShared
-        self.doors.connectionsMax = connectionsMax
+        self.listening.sockets = listening
+        self.listening.areShared = areShared
+        self.listening.connectionsMax = connectionsMax
         streams.countMax = listenersMax
     }
 
     /// Releases the sockets if `run` will not be called.
     func abandon() {
-        for door in doors.sockets {
+        for listener in listening.sockets {
             // Other processes have it open: the system would continue to report it.
-            sockets.forget(door)
-            close(door)
+            sockets.forget(listener)
+            close(listener)
         }
-        doors.sockets = []
+        listening.sockets = []
     }
 
     /// Serves until it is drained; `onStop` is called when the last connection is closed.
@@ -129,19 +129,19 @@ final class HTTPWorker: @unchecked Sendable {
         now = .now
         let drain = Drain(
             deadline: now + limits.drainTimeMax,
-            lastRequestDeadline: doors.areShared ? now + Self.lastRequestTime : now
+            lastRequestDeadline: listening.areShared ? now + Self.lastRequestTime : now
         )
         self.drain = drain
         sweeps.next = min(sweeps.next, drain.lastRequestDeadline)
         // Accepts the connections that have arrived so far, unless another process accepts them.
-        if !doors.areShared { for door in doors.sockets { accept(from: door) } }
+        if !listening.areShared { for listener in listening.sockets { accept(from: listener) } }
         abandon()
         for connection in connections.values {
             switch connection.phase {
             case .reading:
                 connection.input.mayRead = true
                 proceed(connection)
-            case .handshaking where !doors.areShared: end(connection)
+            case .handshaking where !listening.areShared: end(connection)
             case .streaming: dismiss(connection)
             case .handshaking, .handling, .answering, .lingering, .closed: break
             }
@@ -159,7 +159,7 @@ final class HTTPWorker: @unchecked Sendable {
         connection.handler.turn += 1
         connection.output = nil
         stopListening(connection)
-        _ = hold(0, for: connection)
+        _ = countRequestBytes(0, for: connection)
         connection.handler.task?.cancel()
         connection.handler.task = nil
         connections[connection.socket] = nil
@@ -178,7 +178,7 @@ final class HTTPWorker: @unchecked Sendable {
     private static let freeBytes = 4 << 10
 
     /// Counts the bytes of a request; returns false if the requests of all loops exceed the limit.
-    func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
+    func countRequestBytes(_ bytes: Int, for connection: HTTPConnection) -> Bool {
         let bytes = max(0, bytes - Self.freeBytes)
         let more = bytes - connection.counts.bytes
         guard more != 0 else { return true }
@@ -202,7 +202,7 @@ final class HTTPWorker: @unchecked Sendable {
     private func bytesCaller(of connection: HTTPConnection) -> String {
         if !connection.counts.address.isEmpty { return connection.counts.address }
         switch connection.request.parser.phase {
-        case .head, .refused: return ""
+        case .head, .rejected: return ""
         case .body, .complete:
             let headers = connection.request.parser.request.headers
             let caller = naming.proxies.caller(peer: connection.address, headers: headers)
@@ -224,9 +224,9 @@ final class HTTPWorker: @unchecked Sendable {
             $0.counts.caller == most.caller && $0.phase == .reading && $0.counts.bytes > 0
         }.max { $0.counts.bytes < $1.counts.bytes }
         guard let largest else { return false }
-        refuse(largest, .noMemory)
+        reject(largest, .noMemory)
         largest.forgetRequest(limits)
-        _ = hold(0, for: largest)
+        _ = countRequestBytes(0, for: largest)
         postpone(largest)
         return traffic.requestBytes.current <= bodiesMax
     }
@@ -274,8 +274,8 @@ final class HTTPWorker: @unchecked Sendable {
 
     /// How long the loop waits for events; if there are no connections, no timer has to be checked.
     private var patience: Int32 {
-        if isDraining, doors.areShared { return Self.drainMilliseconds }
-        return connections.isEmpty && !doors.isExhausted && sweeps.spareRounds == 0
+        if isDraining, listening.areShared { return Self.drainMilliseconds }
+        return connections.isEmpty && !listening.isExhausted && sweeps.spareRounds == 0
             ? -1 : Self.sweepMilliseconds
     }
 
@@ -296,7 +296,7 @@ final class HTTPWorker: @unchecked Sendable {
             start = start ?? now
             switch ready.descriptor {
             case loop.wakeDescriptor: loop.clearWake()
-            case let door where doors.sockets.contains(door): accept(from: door)
+            case let listener where listening.sockets.contains(listener): accept(from: listener)
             default:
                 guard let connection = connections[ready.descriptor] else { return }
                 if ready.mayRead { connection.input.mayRead = true }
@@ -326,13 +326,13 @@ final class HTTPWorker: @unchecked Sendable {
         turns.add(Int(clamping: time.seconds * 1_000_000 + time.attoseconds / 1_000_000_000_000))
     }
 
-    private func accept(from door: Int32) {
+    private func accept(from listener: Int32) {
         // Other connections need their turn, too.
         for _ in 0..<(isDraining ? Int(SOMAXCONN) : Self.acceptedAtOnce) where mayAccept {
-            let socket = Glibc.accept(door, nil, nil)
+            let socket = Glibc.accept(listener, nil, nil)
             guard socket >= 0 else {
                 let isOut = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno)
-                if isOut { doors.isExhausted = true }
+                if isOut { listening.isExhausted = true }
                 guard isOut || errno == EAGAIN else { continue }
                 break
             }
@@ -365,7 +365,9 @@ final class HTTPWorker: @unchecked Sendable {
     private var served: Int { connections.count - streams.count }
 
     /// Whether a connection may be accepted; those beyond the limit serve only health checks.
-    private var mayAccept: Bool { served < doors.connectionsMax + Self.reserve || sweeps.idleKnown }
+    private var mayAccept: Bool {
+        served < listening.connectionsMax + Self.reserve || sweeps.idleKnown
+    }
 
     /// The number of connections beyond the limit, for health checks.
     private static let reserve = 2
@@ -374,7 +376,7 @@ final class HTTPWorker: @unchecked Sendable {
     private static let excessTime: Duration = .seconds(2)
 
     /// The number of idle connections that are closed at once for new ones, because finding them takes a while.
-    private var evictedAtOnce: Int { min(16, max(1, doors.connectionsMax / 64)) }
+    private var evictedAtOnce: Int { min(16, max(1, listening.connectionsMax / 64)) }
 
     /// Counts a new connection for its address, and closes idle ones if there are too many.
     private func count(_ connection: HTTPConnection) {
@@ -387,10 +389,10 @@ final class HTTPWorker: @unchecked Sendable {
                 traffic.warnings.reached("callerConnections") { (caller, count) }
             }
         }
-        if served > doors.connectionsMax {
+        if served > listening.connectionsMax {
             traffic.warnings.reached("connections") { traffic.callerConnections.most }
             evictIdle(but: connection)
-            if served > doors.connectionsMax, connection.excess == nil {
+            if served > listening.connectionsMax, connection.excess == nil {
                 connection.excess = .connections
             }
         }
@@ -411,21 +413,21 @@ final class HTTPWorker: @unchecked Sendable {
     }
 
     func acceptIfPossible() {
-        let isPossible = mayAccept && !doors.isExhausted
-        guard !doors.sockets.isEmpty, isPossible != doors.areOpen else { return }
-        doors.areOpen = isPossible
-        for door in doors.sockets {
-            switch (doors.areShared, isPossible) {
-            case (true, true): _ = sockets.watchShared(door)
-            case (true, false): sockets.forget(door)
-            case (false, _): sockets.pause(door, !isPossible)
+        let isPossible = mayAccept && !listening.isExhausted
+        guard !listening.sockets.isEmpty, isPossible != listening.areOpen else { return }
+        listening.areOpen = isPossible
+        for listener in listening.sockets {
+            switch (listening.areShared, isPossible) {
+            case (true, true): _ = sockets.watchShared(listener)
+            case (true, false): sockets.forget(listener)
+            case (false, _): sockets.pause(listener, !isPossible)
             }
         }
     }
 
     private func sweep() {
         sweeps.next = now + .milliseconds(Int64(Self.sweepMilliseconds))
-        doors.isExhausted = false
+        listening.isExhausted = false
         sweeps.idleKnown = true
         acceptIfPossible()
         let isShort = traffic.memories.contains { $0.isShort }
@@ -434,7 +436,7 @@ final class HTTPWorker: @unchecked Sendable {
             switch connection.phase {
             case .handling where connection.input.isEnding: askWhetherGone(connection)
             case .answering:
-                if lookAtPace(connection), isShort { waiting.append(connection) }
+                if measurePace(connection), isShort { waiting.append(connection) }
             case .handling, .handshaking, .reading, .streaming, .lingering, .closed: break
             }
             if isDraining, !mayBeginRequest, connection.hasNoRequest { end(connection) }
@@ -443,7 +445,7 @@ final class HTTPWorker: @unchecked Sendable {
             case .handling:
                 giveUp(connection, answer: HTTPProblem.timedOut(connection.request.parser))
             case .reading where connection.request.parser.hasBegun:
-                refuse(connection, .tooSlow)
+                reject(connection, .tooSlow)
                 proceed(connection)
             case .streaming: streamTimedOut(connection)
             case .reading, .handshaking, .answering, .lingering, .closed: end(connection)

@@ -42,7 +42,7 @@ package struct ReadPace: Sendable {
     ///   - taken: The number of received bytes of the answer.
     ///   - now: The time of this check.
     ///   - rateMin: The minimum bytes per second.
-    package mutating func look(taken: Int, now: Instant, rateMin: Int) {
+    package mutating func measure(taken: Int, now: Instant, rateMin: Int) {
         if taken > self.taken { idleSince = now }
         self.taken = taken
         let time = now - measured.since

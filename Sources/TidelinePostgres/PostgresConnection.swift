@@ -11,7 +11,7 @@ package import TidelineCore
 package final class PostgresConnection {
     private let handle: OpaquePointer
     /// The cache of prepared statements; nil if statements are not prepared.
-    private var statements: KeptStatements?
+    private var statements: StatementCache?
     /// The fault of a prepared statement, after which the connection must no longer be used.
     package private(set) var fault: StatementFault?
 
@@ -85,7 +85,7 @@ package final class PostgresConnection {
     /// Runs one statement.
     @discardableResult
     package func run(_ statement: PostgresStatement) throws -> PostgresResult {
-        if statement.isKept, statements != nil { return try sendAll([statement])[0] }
+        if statement.isPrepared, statements != nil { return try sendAll([statement])[0] }
         let buffer = ParameterBuffer(statement.parameters)
         let result = buffer.withPointers { values in
             PQexecParams(
@@ -123,7 +123,7 @@ package final class PostgresConnection {
     private func sendAll(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
         guard PQenterPipelineMode(handle) == 1 else { throw PostgresError(connection: handle) }
         defer { self.statements?.ended() }
-        var steps: [KeptStatements.Step] = []
+        var steps: [StatementCache.Step] = []
         for statement in statements { steps += try send(statement) }
         guard PQpipelineSync(handle) == 1 else { throw PostgresError(connection: handle) }
         var results: [PostgresResult] = []
@@ -160,7 +160,7 @@ package final class PostgresConnection {
                 let error = PostgresError(result)
                 failure = error.state.isEmpty ? PostgresError(connection: handle) : error
                 failure?.place = results.count
-                look(at: error, of: step)
+                noteFault(error, of: step)
             }
             PQclear(result)
             if isBroken { throw failure ?? PostgresError(connection: handle) }
@@ -171,10 +171,10 @@ package final class PostgresConnection {
     }
 
     /// Sends a statement; returns the steps whose answers follow, in order.
-    private func send(_ statement: PostgresStatement) throws -> [KeptStatements.Step] {
+    private func send(_ statement: PostgresStatement) throws -> [StatementCache.Step] {
         let buffer = ParameterBuffer(statement.parameters)
         let step =
-            statement.isKept ? statements?.step(for: statement.text, buffer.types) : nil
+            statement.isPrepared ? statements?.step(for: statement.text, buffer.types) : nil
         let isSent = buffer.withPointers { values in
             let count = Int32(values.count)
             switch step ?? .plain {
@@ -234,10 +234,10 @@ package final class PostgresConnection {
     ) throws {
         let number = try run("SELECT pg_backend_pid()").integer(0, 0)
         guard trustsPoolers || number == Int64(PQbackendPID(handle)) else { return }
-        statements = KeptStatements(age: age)
+        statements = StatementCache(age: age)
     }
 
-    private func look(at error: PostgresError, of step: KeptStatements.Step) {
+    private func noteFault(_ error: PostgresError, of step: StatementCache.Step) {
         guard case .known = step else { return }
         if error.isStatementMissing { fault = .missing }
         if error.isStatementChanged { fault = .changed }
@@ -255,7 +255,7 @@ package final class PostgresConnection {
     }
 
     /// Ends an open transaction; returns false if the connection can no longer be used.
-    package func settle() -> Bool {
+    package func endTransaction() -> Bool {
         if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { return false }
         if isInTransaction { PQclear(PQexec(handle, "ROLLBACK")) }
         guard fault == nil, !isBroken, PQtransactionStatus(handle) == PQTRANS_IDLE else {

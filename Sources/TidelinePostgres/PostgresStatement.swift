@@ -18,7 +18,7 @@ package struct PostgresStatement: Sendable {
     package var text: String
     package var parameters: [PostgresParameter]
     /// Whether to prepare the statement, because it is often repeated and its plan is the same for all values.
-    package var isKept = false
+    package var isPrepared = false
 
     package init(_ text: String, _ parameters: [PostgresParameter] = []) {
         self.text = text
@@ -34,10 +34,10 @@ package struct PostgresStatement: Sendable {
     }
 
     /// The same statement, which is prepared if the connection caches statements.
-    package var kept: PostgresStatement {
-        var kept = self
-        kept.isKept = true
-        return kept
+    package var prepared: PostgresStatement {
+        var prepared = self
+        prepared.isPrepared = true
+        return prepared
     }
 }
 

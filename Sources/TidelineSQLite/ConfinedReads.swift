@@ -166,7 +166,7 @@ extension ConfinedReads {
         (tables, unknown) = ([], [])
         // The allowed tables of a connection only grow.
         if let entry = entries.value(sql) {
-            entry.statement.beginAnew()
+            entry.statement.prepareForReuse()
             return entry
         }
         let (statement, rest) = try prepareFirst(of: sql, database)

@@ -16,7 +16,7 @@ import CSQLite
 /// One SQLite connection.
 ///
 /// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by two at
-/// once. Only `DatabaseThreads` and `LentDatabases` share connections between threads. The first assigns each
+/// once. Only `DatabaseThreads` and `DatabasePool` share connections between threads. The first assigns each
 /// connection to one thread; the second lends a connection to one caller at a time.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
@@ -95,7 +95,7 @@ package final class Database: @unchecked Sendable {
         guard functions == SQLITE_OK else { throw failure(functions, nil) }
         sqlite3_progress_handler(
             pointer,
-            QueryDeadline.stepsBetweenLooks,
+            QueryDeadline.stepsBetweenChecks,
             { context in
                 guard let context else { return 0 }
                 return Unmanaged<QueryDeadline>.fromOpaque(context).takeUnretainedValue().isOver
@@ -198,7 +198,7 @@ package final class Database: @unchecked Sendable {
     /// Returns a prepared statement, which is cached for the next use of the same SQL.
     package func prepare(_ sql: String) throws -> Statement {
         if let statement = statements.value(sql) {
-            statement.beginAnew()
+            statement.prepareForReuse()
             return statement
         }
         let statement = try prepareOnce(sql)

@@ -12,14 +12,14 @@ import Synchronization
 /// It belongs to one connection, and only the thread that uses the connection accesses it.
 final class QueryDeadline {
     /// The number of virtual machine steps between two checks of the time: about 1 ms.
-    static let stepsBetweenLooks: Int32 = 20_000
+    static let stepsBetweenChecks: Int32 = 20_000
     /// The number of bytes that functions read between two checks.
-    static let bytesBetweenLooks = 1 << 18
+    static let bytesBetweenChecks = 1 << 18
 
     private var end = UInt64.max
     private var limit: UInt64 = 0
     private var workedBefore: UInt64 = 0
-    private var bytesLeft = bytesBetweenLooks
+    private var bytesLeft = bytesBetweenChecks
     private var stop: QueryStop?
     /// Returns whether the statement has used up its share, and has to restart later.
     private var hasHadShare: (() -> Bool)?
@@ -37,7 +37,7 @@ final class QueryDeadline {
     func set(_ limit: Duration, since start: QueryStart?, stop: QueryStop?) {
         self.stop = stop
         self.limit = limit.nanoseconds
-        bytesLeft = Self.bytesBetweenLooks
+        bytesLeft = Self.bytesBetweenChecks
         workedBefore = Self.threadWork
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }
@@ -70,7 +70,7 @@ final class QueryDeadline {
     func isOver(beforeReading bytes: Int) -> Bool {
         bytesLeft -= bytes
         guard bytesLeft < 0 else { return false }
-        bytesLeft = Self.bytesBetweenLooks
+        bytesLeft = Self.bytesBetweenChecks
         return isOver
     }
 

@@ -183,7 +183,7 @@ private func text(
 }
 
 /// A compiled pattern, which SQLite caches with its statement while the argument does not change.
-private final class KeptPattern {
+private final class CachedPattern {
     let pattern: TextPattern
 
     init(_ text: String) { pattern = .search(text) }
@@ -195,16 +195,16 @@ private func matchesPattern(
     _ values: UnsafeMutablePointer<OpaquePointer?>?
 ) {
     if let known = sqlite3_get_auxdata(context, 1) {
-        let kept = Unmanaged<KeptPattern>.fromOpaque(known).takeUnretainedValue()
+        let kept = Unmanaged<CachedPattern>.fromOpaque(known).takeUnretainedValue()
         return text(context, .matchesPattern, count, values, pattern: kept.pattern)
     }
     guard case .text(let other) = argument(values, 1) else {
         return text(context, .matchesPattern, count, values)
     }
-    let made = KeptPattern(other)
-    text(context, .matchesPattern, count, values, pattern: made.pattern)
-    sqlite3_set_auxdata(context, 1, Unmanaged.passRetained(made).toOpaque()) {
-        if let object = $0 { Unmanaged<KeptPattern>.fromOpaque(object).release() }
+    let created = CachedPattern(other)
+    text(context, .matchesPattern, count, values, pattern: created.pattern)
+    sqlite3_set_auxdata(context, 1, Unmanaged.passRetained(created).toOpaque()) {
+        if let object = $0 { Unmanaged<CachedPattern>.fromOpaque(object).release() }
     }
 }
 

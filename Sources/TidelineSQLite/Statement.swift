@@ -121,7 +121,7 @@ package final class Statement {
     }
 
     /// Prepares the statement for another use; the steps of earlier uses do not count toward its limits.
-    func beginAnew() {
+    func prepareForReuse() {
         sqlite3_reset(pointer)
         _ = sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_VM_STEP, 1)
     }

@@ -183,7 +183,8 @@ extension ServerConfiguration.Authentication {
 
 extension TokenVerifier {
     /// Checks a token; its validity period is extended by `leeway` microseconds.
-    func checked(_ token: String, now: Int64, leeway: Int64) throws(TokenRefusal) -> CheckedToken {
+    func checked(_ token: String, now: Int64, leeway: Int64) throws(TokenRejection) -> CheckedToken
+    {
         do throws(TokenError) {
             let claims = try verify(token, now: Timestamp(microseconds: now))
             let starts = [claims.notBefore, claims.issuedAt].compactMap { $0?.microseconds }
@@ -197,7 +198,7 @@ extension TokenVerifier {
                 validUntil: claims.expiresAt.map { $0.microseconds + leeway } ?? .max
             )
         } catch {
-            throw TokenRefusal(
+            throw TokenRejection(
                 error.message,
                 cause: error.code == .unknownKey ? .unknownKey : .token
             )
@@ -208,7 +209,7 @@ extension TokenVerifier {
 extension Authenticator {
     /// Creates an authenticator that checks tokens with a verifier; `leeway` is in microseconds.
     package convenience init(_ verifier: TokenVerifier, leeway: Int64) {
-        self.init { (token, now) throws(TokenRefusal) in
+        self.init { (token, now) throws(TokenRejection) in
             try verifier.checked(token, now: now, leeway: leeway)
         }
     }

@@ -28,14 +28,14 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         directory: String
     ) throws(ConfigurationError) -> ServerCertificate {
         do throws(TLSError) {
-            let made = try LocalCertificate.make(hosts: hosts, directory: directory)
+            let created = try LocalCertificate.make(hosts: hosts, directory: directory)
             return ServerCertificate(
-                authorityFile: made.authorityFile,
+                authorityFile: created.authorityFile,
                 tls: ServerConfiguration.TLS(
-                    certificateFile: made.certificateFile,
-                    keyFile: made.keyFile
+                    certificateFile: created.certificateFile,
+                    keyFile: created.keyFile
                 ),
-                isAuthorityKept: made.isAuthorityKept
+                isAuthorityKept: created.isAuthorityKept
             )
         } catch {
             throw ConfigurationError([error.message])

@@ -35,8 +35,8 @@ extension ServerDatabase {
     /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file; servers on PostgreSQL may run.
     public func forget(user: String) throws {
         switch place {
-        case .file(let path): try DatabaseCare(path: path).forget(user, owners: tables)
-        case .postgres(let url): try PostgresCare(url: url).forget(user, owners: tables)
+        case .file(let path): try DatabaseMaintenance(path: path).forget(user, owners: tables)
+        case .postgres(let url): try PostgresMaintenance(url: url).forget(user, owners: tables)
         }
     }
 
@@ -47,9 +47,10 @@ extension ServerDatabase {
     /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file; servers on PostgreSQL may run.
     public func rename(user: String, to name: String) throws {
         switch place {
-        case .file(let path): try DatabaseCare(path: path).rename(user, to: name, owners: tables)
+        case .file(let path):
+            try DatabaseMaintenance(path: path).rename(user, to: name, owners: tables)
         case .postgres(let url):
-            try PostgresCare(url: url).rename(user, to: name, owners: tables)
+            try PostgresMaintenance(url: url).rename(user, to: name, owners: tables)
         }
     }
 
@@ -63,8 +64,8 @@ extension ServerDatabase {
     @discardableResult
     public func compact() throws -> (before: Int64, after: Int64) {
         switch place {
-        case .file(let path): try DatabaseCare(path: path).compact()
-        case .postgres(let url): try PostgresCare(url: url).compact()
+        case .file(let path): try DatabaseMaintenance(path: path).compact()
+        case .postgres(let url): try PostgresMaintenance(url: url).compact()
         }
     }
 }

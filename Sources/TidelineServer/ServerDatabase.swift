@@ -13,12 +13,12 @@ import TidelineServerSQLite
 ///
 /// All calls block their thread until they are done.
 public struct ServerDatabase: Sendable {
-    enum Place: Sendable {
+    enum Location: Sendable {
         case file(String)
         case postgres(url: String)
     }
 
-    let place: Place
+    let place: Location
     let tables: [TableDefinition]
     private let isComplete: Bool
 
@@ -58,7 +58,7 @@ public struct ServerDatabase: Sendable {
             )
         }
         let bytes = try DatabaseBackup(of: path, to: file).make()
-        BackupMark.put(on: path)
+        BackupMarker.put(on: path)
         return bytes
     }
 
@@ -67,8 +67,8 @@ public struct ServerDatabase: Sendable {
     /// - Throws: ``DatabaseError``
     public func backupAdvice() throws -> BackupAdvice? {
         guard case .postgres(let url) = place else { return nil }
-        let look = try PostgresCare(url: url).backups()
-        return BackupAdvice(lines: look.lines, isReady: look.isReady)
+        let check = try PostgresMaintenance(url: url).backups()
+        return BackupAdvice(lines: check.lines, isReady: check.isReady)
     }
 
     /// Replaces the database with a backup, and gives it a new epoch.
@@ -119,7 +119,7 @@ public struct ServerDatabase: Sendable {
     ) throws -> [(table: String, rows: Int)] {
         switch place {
         case .file(let path):
-            try DatabaseCare(path: path).purgeTombstones(
+            try DatabaseMaintenance(path: path).purgeTombstones(
                 of: tables,
                 olderThan: days,
                 now: ServerEnvironment.live.now(),
@@ -127,7 +127,7 @@ public struct ServerDatabase: Sendable {
                 report: report
             )
         case .postgres(let url):
-            try PostgresCare(url: url).purgeTombstones(
+            try PostgresMaintenance(url: url).purgeTombstones(
                 of: tables,
                 olderThan: days,
                 trustsClock: trustsClock,
@@ -146,8 +146,8 @@ public struct ServerDatabase: Sendable {
     @discardableResult
     public func renewEpoch() throws -> String {
         switch place {
-        case .file(let path): try DatabaseCare(path: path).renewEpoch()
-        case .postgres(let url): try PostgresCare(url: url).renewEpoch()
+        case .file(let path): try DatabaseMaintenance(path: path).renewEpoch()
+        case .postgres(let url): try PostgresMaintenance(url: url).renewEpoch()
         }
     }
 
@@ -167,8 +167,11 @@ public struct ServerDatabase: Sendable {
     ) throws -> (epoch: String?, tables: [(table: String, rows: Int)]) {
         switch place {
         case .file(let path):
-            try DatabaseCare(path: path).resetClocks(of: tables, now: ServerEnvironment.live.now())
-        case .postgres(let url): try PostgresCare(url: url).resetClocks(of: tables)
+            try DatabaseMaintenance(path: path).resetClocks(
+                of: tables,
+                now: ServerEnvironment.live.now()
+            )
+        case .postgres(let url): try PostgresMaintenance(url: url).resetClocks(of: tables)
         }
     }
 
@@ -180,7 +183,7 @@ public struct ServerDatabase: Sendable {
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
         switch place {
         case .file(let path): try DatabaseInspection(path: path).audit(query)
-        case .postgres(let url): try PostgresCare(url: url).audit(query)
+        case .postgres(let url): try PostgresMaintenance(url: url).audit(query)
         }
     }
 
@@ -192,7 +195,7 @@ public struct ServerDatabase: Sendable {
     package func report() throws -> Report {
         switch place {
         case .file(let path): try DatabaseInspection(path: path).report()
-        case .postgres(let url): try PostgresCare(url: url).report()
+        case .postgres(let url): try PostgresMaintenance(url: url).report()
         }
     }
 
@@ -203,10 +206,10 @@ public struct ServerDatabase: Sendable {
         try Self.naming {
             switch place {
             case .file(let path):
-                let steps = try DatabaseCare(path: path).plan(tables, isComplete: isComplete)
+                let steps = try DatabaseMaintenance(path: path).plan(tables, isComplete: isComplete)
                 return MigrationPlan(steps: steps)
             case .postgres(let url):
-                let change = try PostgresCare(url: url)
+                let change = try PostgresMaintenance(url: url)
                     .migrate(tables, isComplete: isComplete, isDry: true)
                 return MigrationPlan(steps: change.steps, statements: change.statements)
             }
@@ -228,7 +231,7 @@ public struct ServerDatabase: Sendable {
         try Self.naming {
             switch place {
             case .file(let path):
-                let steps = try DatabaseCare(path: path).migrate(
+                let steps = try DatabaseMaintenance(path: path).migrate(
                     tables,
                     isComplete: isComplete,
                     now: ServerEnvironment.live.now,
@@ -236,7 +239,7 @@ public struct ServerDatabase: Sendable {
                 )
                 return MigrationPlan(steps: steps)
             case .postgres(let url):
-                let change = try PostgresCare(url: url)
+                let change = try PostgresMaintenance(url: url)
                     .migrate(tables, isComplete: isComplete, isDry: false)
                 return MigrationPlan(steps: change.steps, statements: change.statements)
             }

@@ -45,7 +45,7 @@ extension TidelineServer {
             parts.keys = keys
             state = .running(parts)
         }
-        tellOthers(asked, inForce)
+        logKeysForRestart(asked, inForce)
         log.write(.info, "configuration reloaded")
     }
 
@@ -58,7 +58,7 @@ extension TidelineServer {
         do {
             tls.become(try files.makeIdentity())
             inForce.tls = files
-            tell(tls)
+            logExpiry(of: tls)
         } catch {
             keep("the certificate cannot be reloaded and stays unchanged", error)
         }
@@ -92,7 +92,7 @@ extension TidelineServer {
     }
 
     /// Logs the keys that have changed and take effect only at the next start.
-    private func tellOthers(_ asked: ServerConfiguration, _ inForce: ServerConfiguration) {
+    private func logKeysForRestart(_ asked: ServerConfiguration, _ inForce: ServerConfiguration) {
         var asked = asked
         if asked.host == configuration.host, asked.port == configuration.port {
             // Passed sockets determine the address.
@@ -114,7 +114,7 @@ extension TidelineServer {
     }
 
     /// Logs the expiry of the certificate, as a warning if it is soon.
-    func tell(_ tls: TLSIdentity) {
+    func logExpiry(of tls: TLSIdentity) {
         let end = tls.context.validUntil
         let left = end - ServerEnvironment.live.now() / 1_000_000
         let until = Timestamp(microseconds: end * 1_000_000).text
@@ -147,6 +147,6 @@ extension ServerConfiguration {
     /// Returns when the last backup of a file was made; backups of PostgreSQL are unknown here.
     var lastBackup: @Sendable () -> Int? {
         guard case .sqlite(let path) = database else { return { nil } }
-        return { BackupMark.time(of: path) }
+        return { BackupMarker.time(of: path) }
     }
 }

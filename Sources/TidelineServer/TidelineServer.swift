@@ -145,7 +145,7 @@ public final class TidelineServer: Sendable {
                 tls: tls,
                 proxies: proxies,
                 handed: handed,
-                refused: { handler.note($0, $1) },
+                rejected: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
             // A host that makes no valid URL is rejected before anything listens.
@@ -156,10 +156,10 @@ public final class TidelineServer: Sendable {
                 "listening",
                 [
                     "host": configuration.host, "port": "\(port)",
-                    "database": configuration.databasePlace,
+                    "database": configuration.databaseLocation,
                 ]
             )
-            if let tls { tell(tls) }
+            if let tls { logExpiry(of: tls) }
             let parts = Running(
                 store: store,
                 http: http,

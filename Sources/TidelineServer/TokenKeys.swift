@@ -86,9 +86,9 @@ package final class TokenKeys: Sendable {
         let leeway = Int64(authentication.leewaySeconds) * 1_000_000
         var renew: Authenticator.Renew?
         if areRenewed { renew = { await self.renew() } }
-        return Authenticator(renew: renew) { (token, now) throws(TokenRefusal) in
+        return Authenticator(renew: renew) { (token, now) throws(TokenRejection) in
             guard let verifier = self.state.withLock({ $0.verifier }) else {
-                throw TokenRefusal(
+                throw TokenRejection(
                     "The token keys cannot be fetched now. Retry shortly.",
                     cause: .noKeys
                 )

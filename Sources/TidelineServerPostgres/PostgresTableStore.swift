@@ -28,7 +28,7 @@ package final class PostgresTableStore: TableStore {
         package var log = ServerLog.silent
         package var times = WriteTimes()
         /// The time between two checks for external writes if there is no notification, in milliseconds.
-        package var lookPause = ClockWatch.usualPause
+        package var checkPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
         /// Returns whether a caller listens to changes.
         ///
@@ -45,11 +45,11 @@ package final class PostgresTableStore: TableStore {
     private let writer: PostgresWriter
     private let watch: ClockWatch
     private let activity: StoreActivity
-    private let stamps: ReportedStamps
+    private let timestamps: ReportedTimestamps
     private let tables = DerivedTables()
     private let counted = Mutex(CountedClocks())
     private let stopped = Mutex(false)
-    private let look: WritableLook
+    private let writeProbe: WriteProbe
     private let limits: ServerLimits
     private let times: WriteTimes
     private let timeline: TimelineWatch
@@ -121,19 +121,19 @@ package final class PostgresTableStore: TableStore {
         limits = options.limits
         now = options.now
         log = options.log
-        look = WritableLook(now: options.now ?? ServerEnvironment.live.now, log: options.log)
-        stamps = ReportedStamps()
+        writeProbe = WriteProbe(now: options.now ?? ServerEnvironment.live.now, log: options.log)
+        timestamps = ReportedTimestamps()
         let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
         primary = PostgresReads(address, keeping, options)
         if let replicaAddress {
             let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
             let reads = PostgresReads(replicaAddress, keeping, options)
-            replica = ReplicaReads(reads, stamps, options)
+            replica = ReplicaReads(reads, timestamps, options)
         } else {
             replica = nil
         }
         activity = StoreActivity(isListenedTo: options.isListenedTo)
-        let timeline = TimelineWatch(stamps, log: options.log)
+        let timeline = TimelineWatch(timestamps, log: options.log)
         self.timeline = timeline
         writer = PostgresWriter(
             limits: options.limits,
@@ -146,7 +146,7 @@ package final class PostgresTableStore: TableStore {
             purgeInterval: options.purgeInterval,
             log: options.log,
             metrics: options.metrics
-        ) { [address, stamps, tables] in
+        ) { [address, timestamps, tables] in
             PostgresWriteSession(
                 PostgresLink(address, keeping: keeping, log: options.log) {
                     try timeline.greet($0)
@@ -155,7 +155,7 @@ package final class PostgresTableStore: TableStore {
                 limits: options.limits,
                 now: options.now,
                 times: options.times,
-                stamps: stamps,
+                timestamps: timestamps,
                 log: options.log,
                 metrics: options.metrics
             )
@@ -163,9 +163,9 @@ package final class PostgresTableStore: TableStore {
         times = options.times
         watch = ClockWatch(
             address,
-            stamps: stamps,
+            timestamps: timestamps,
             timeline: timeline,
-            pause: options.lookPause,
+            pause: options.checkPause,
             activity: activity,
             log: options.log
         )
@@ -279,7 +279,7 @@ package final class PostgresTableStore: TableStore {
             FROM \(derived.quoted) WHERE "id" = $1
             """,
             values: [.text(id), .text(derived.clock)]
-        ).kept
+        ).prepared
         return try await read(in: derived) { read in
             let result = try read.one(statement)
             guard result.count > 0 else { return nil as Result? }
@@ -295,7 +295,7 @@ package final class PostgresTableStore: TableStore {
             let name = LedgerKey(key)
             let results = try read.all([
                 LedgerKey.read([name]), LedgerKey.readHorizons([name.caller]),
-                PostgresStatement(PostgresClock.now).kept,
+                PostgresStatement(PostgresClock.now).prepared,
             ])
             let time = now?() ?? results[2].integer(0, 0)
             let horizon = LedgerKey.horizons(results[1])[name.caller]
@@ -322,12 +322,12 @@ package final class PostgresTableStore: TableStore {
         }
     }
 
-    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+    package func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws {
         let found = try await read { read in
-            try TableStamp.read(read.one(PostgresStatement(PostgresSchema.readStamps)))
+            try TableTimestamp.read(read.one(PostgresStatement(PostgresSchema.readTimestamps)))
         }
-        stamps.report(found)
-        stamps.listen(report)
+        timestamps.report(found)
+        timestamps.listen(report)
     }
 
     package func watchEpoch(_ report: @escaping @Sendable (String) -> Void) {
@@ -336,7 +336,7 @@ package final class PostgresTableStore: TableStore {
 
     /// Reads from the primary.
     private func read<Result: Sendable>(
-        of caller: ReadCaller = .nobody,
+        of caller: ReadCaller = .unknown,
         in table: PostgresTable? = nil,
         _ body: @escaping @Sendable (PostgresRead) throws -> Result
     ) async throws -> Result {
@@ -380,19 +380,19 @@ package final class PostgresTableStore: TableStore {
         let (time, caller) = (Uptime.now(), request.caller)
         let clock = table.clock
         guard !counted.withLock({ $0.isKnown(clock, at: time) }) else { return }
-        let mark = CountedMark(clock, now)
-        let age = try await read(of: caller) { try mark.age($0) } ?? .max
+        let flag = CountingFlag(clock, now)
+        let age = try await read(of: caller) { try flag.age($0) } ?? .max
         do {
-            if age >= CountedMark.youngTime {
+            if age >= CountingFlag.youngTime {
                 // The writer does not do this: another transaction may hold the clock, and only this reader should
                 // wait for it.
                 var isPut = false
-                for _ in 0..<CountedMark.tries where !isPut {
-                    isPut = try await read(of: caller) { try mark.put($0) }
+                for _ in 0..<CountingFlag.tries where !isPut {
+                    isPut = try await read(of: caller) { try flag.put($0) }
                 }
                 guard isPut else { throw ServerError.writesWait }
             }
-        } catch is ServerError where age < CountedMark.oldTime {
+        } catch is ServerError where age < CountingFlag.oldTime {
             // The current mark is valid for long enough.
         }
         counted.withLock { $0.take(clock, at: time) }
@@ -403,7 +403,7 @@ package final class PostgresTableStore: TableStore {
         guard writer.queue.length < limits.writeQueue else { throw ServerError.tooManyWrites }
         // The statement does not wait long for another transaction's lock.
         let settings = WriteStatements.settings(times, lock: times.briefLock)
-        try await look.check { [writer] in
+        try await writeProbe.check { [writer] in
             try await writer.run {
                 _ = try $0.pipeline([settings, PostgresStatement(PostgresSchema.touchState)])
             }

@@ -32,9 +32,9 @@ final class TableHeads: Sendable {
         heads.withLock { heads in
             let name = table.lowercased()
             if let known = heads[name] { return known }
-            let made = TableHead()
-            if !needsGrowth || heads.count < Self.headsMax { heads[name] = made }
-            return made
+            let created = TableHead()
+            if !needsGrowth || heads.count < Self.headsMax { heads[name] = created }
+            return created
         }
     }
 }
@@ -47,13 +47,13 @@ final class DerivedTables: Sendable {
     func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
-            let made = SQLiteTable(
+            let created = SQLiteTable(
                 table,
                 head: heads.head(of: table.name, needsGrowth: table.needsGrowth)
             )
             // A table that a write may create might never exist.
-            if !table.needsGrowth { tables[table.name] = made }
-            return made
+            if !table.needsGrowth { tables[table.name] = created }
+            return created
         }
     }
 }
@@ -107,9 +107,9 @@ final class SQLiteTable: Sendable {
             "UPDATE \(quoted) SET \"updatedAt\" = ?2, \"version\" = ?3, \"deleted\" = ?4"
         updateTail = " WHERE \"id\" = ?1"
         selectRow = "SELECT \(names) FROM \(quoted) WHERE \"id\" = ?1"
-        let marks = (1...cells.count).map { "?\($0)" }.joined(separator: ", ")
+        let placeholders = (1...cells.count).map { "?\($0)" }.joined(separator: ", ")
         insert =
-            "INSERT INTO \(quoted) (\(names)) VALUES (\(marks)) ON CONFLICT (\"id\") DO NOTHING"
+            "INSERT INTO \(quoted) (\(names)) VALUES (\(placeholders)) ON CONFLICT (\"id\") DO NOTHING"
         delete = "DELETE FROM \(quoted) WHERE \"id\" = ?1"
     }
 

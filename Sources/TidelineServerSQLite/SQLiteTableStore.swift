@@ -33,7 +33,7 @@ package final class SQLiteTableStore: TableStore {
     private let reads: StoreReads
     private let tables = DerivedTables()
     private let limits: ServerLimits
-    private let look: WritableLook
+    private let writeProbe: WriteProbe
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
@@ -65,7 +65,7 @@ package final class SQLiteTableStore: TableStore {
         self.file = file
         limits = options.limits
         log = options.log
-        look = WritableLook(now: options.now, log: options.log)
+        writeProbe = WriteProbe(now: options.now, log: options.log)
         let steps = RetentionPurge(limits: options.limits, now: options.now, heads: tables.heads)
         writer = SQLiteWriter(
             limits: options.limits,
@@ -104,17 +104,17 @@ package final class SQLiteTableStore: TableStore {
     private static func lock(_ path: String, _ options: Options) throws -> FileLock {
         let end = QueryStart().adding(options.lockPatience)
         let pause = DispatchSemaphore(value: 0)
-        var isTold = false
+        var isLogged = false
         while true {
             do {
                 return try ServerFile(path: path).lock(mayBeNew: true)
             } catch let error as DatabaseError where error.code == .inUse {
                 let now = QueryStart()
                 guard now.nanoseconds < end else { throw error }
-                if !isTold {
+                if !isLogged {
                     options.log.write(.info, "waiting for another server to release the database")
                 }
-                isTold = true
+                isLogged = true
                 let next = DispatchTime(uptimeNanoseconds: now.adding(lockPause))
                 _ = pause.wait(timeout: next)
             }
@@ -148,7 +148,7 @@ package final class SQLiteTableStore: TableStore {
         }
         for (table, clock) in zip(stored, clocks) {
             let head = tables.heads.head(of: table.name)
-            head.ties.begin(after: clock.stamp)
+            head.ties.begin(after: clock.timestamp)
             head.clock.raiseHorizon(to: clock.horizon)
         }
         for step in steps {
@@ -272,9 +272,9 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+    package func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws {
         try await writer.run { [reports] database in
-            report(try ReceiptTimes.stamps(database))
+            report(try ReceiptTimes.timestamps(database))
             reports.listener.withLock { $0 = CommitListener(report: report) }
         }
     }
@@ -284,9 +284,9 @@ package final class SQLiteTableStore: TableStore {
 
     package func checkWritable() async throws {
         guard !reads.isStopped else { throw ServerError.stopping }
-        if let refusal = file?.check() { throw refusal }
+        if let rejection = file?.check() { throw rejection }
         guard writer.queue.length < limits.writeQueue else { throw ServerError.tooManyWrites }
-        try await look.check { [writer] in
+        try await writeProbe.check { [writer] in
             try await writer.run { try $0.execute(ServerSchema.touchState) }
         }
     }

@@ -49,7 +49,7 @@ package struct LocalCertificate: Sendable {
         let folder = Folder(path: directory)
         let (authority, isKept) = try folder.authority(for: hosts[0])
         let key = try makeKey()
-        let made = try sign(
+        let created = try sign(
             key,
             hosts[0],
             names.joined(separator: ","),
@@ -57,7 +57,7 @@ package struct LocalCertificate: Sendable {
             authority.certificate,
             certificateDays
         )
-        let chain = try PEM.text(of: made) + PEM.text(of: authority.certificate)
+        let chain = try PEM.text(of: created) + PEM.text(of: authority.certificate)
         try write(folder.keyFile, isSecret: true, PEM.text(of: key))
         try write(folder.certificateFile, isSecret: false, chain)
         return LocalCertificate(
@@ -95,10 +95,10 @@ package struct LocalCertificate: Sendable {
             guard FileManager.default.fileExists(atPath: authorityKeyFile) else {
                 let key = try LocalCertificate.makeKey()
                 let name = "Tideline local authority, \(host)"
-                let made = try sign(key, name, nil, key, nil, authorityDays)
+                let created = try sign(key, name, nil, key, nil, authorityDays)
                 try write(authorityKeyFile, isSecret: true, PEM.text(of: key))
-                try write(authorityFile, isSecret: false, PEM.text(of: made))
-                return ((made, key), false)
+                try write(authorityFile, isSecret: false, PEM.text(of: created))
+                return ((created, key), false)
             }
             guard let first = try PEMFile(authorityFile).certificates().first else {
                 throw TLSError(
@@ -133,7 +133,7 @@ package struct LocalCertificate: Sendable {
     ) throws(TLSError) -> CertificateHandle {
         ERR_clear_error()
         // The common name has 64 characters at most (RFC 5280); programs use the other names.
-        let made = tideline_make_certificate(
+        let created = tideline_make_certificate(
             key.pointer,
             String(subject.prefix(64)),
             names,
@@ -141,10 +141,10 @@ package struct LocalCertificate: Sendable {
             issuerKey.pointer,
             days
         )
-        guard let made else {
+        guard let created else {
             throw TLSError(.exhausted, "Cannot create a certificate: \(TLSContext.reason()).")
         }
-        return CertificateHandle(made)
+        return CertificateHandle(created)
     }
 
     /// Returns a host as a certificate contains it: an address or a DNS name.

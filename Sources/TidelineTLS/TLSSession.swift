@@ -5,7 +5,7 @@
 //     handshake()* -> { read(into:) | write(_:) }* -> close()
 //
 // If a call returns `wait`, the caller repeats it when the socket is ready, a write with the same
-// bytes. If it returns `again`, the caller repeats it after it has served its other connections.
+// bytes. If it returns `retry`, the caller repeats it after it has served its other connections.
 
 import CCrypto
 
@@ -17,7 +17,7 @@ package final class TLSSession {
         case done
         case wait
         /// More data may be available.
-        case again
+        case retry
         /// The caller speaks HTTP without TLS.
         case isHTTP
         case failed
@@ -29,7 +29,7 @@ package final class TLSSession {
         /// The socket is not ready; `isForPeer` is true if the session waits for bytes of the peer.
         case wait(isForPeer: Bool)
         /// The read contained no application data; more may be available.
-        case again
+        case retry
         /// The peer has sent its last byte.
         case ended
         case failed
@@ -68,7 +68,7 @@ package final class TLSSession {
             return .done
         }
         switch SSL_get_error(session, result) {
-        case SSL_ERROR_WANT_READ: return tideline_tls_is_drained(session) != 0 ? .wait : .again
+        case SSL_ERROR_WANT_READ: return tideline_tls_is_drained(session) != 0 ? .wait : .retry
         case SSL_ERROR_WANT_WRITE: return .wait
         default:
             isBroken = true
@@ -92,7 +92,7 @@ package final class TLSSession {
             return outcome
         }
         emptyReads += 1
-        return emptyReads <= Self.emptyReadsMax ? .again : .failed
+        return emptyReads <= Self.emptyReadsMax ? .retry : .failed
     }
 
     /// Sends at most one record of the bytes.

@@ -12,9 +12,9 @@ final class InProcessEvents: Sendable {
 
         /// Returns the bytes of the pending events.
         mutating func next() -> [UInt8] {
-            listener.mark(feed.refresh())
+            listener.note(feed.refresh())
             var bytes: [UInt8] = []
-            while listener.isPending { bytes += listener.next(feed.stamps) }
+            while listener.isPending { bytes += listener.next(feed.timestamps) }
             return bytes
         }
     }
@@ -35,7 +35,7 @@ final class InProcessEvents: Sendable {
             board.detach(feed)
             events.state.withLock { $0 = nil }
         }
-        pieces.yield(listener.opening(feed.stamps))
+        pieces.yield(listener.opening(feed.timestamps))
         events.state.withLock { $0 = State(feed: feed, listener: listener) }
         events.send()
         return bytes

@@ -180,11 +180,11 @@ struct TwoPhoneTests {
         let run = try #require(await phones.ben.dryRun())
         #expect(run.operations.map(\.itemID) == ["zeta", "twin"])
         #expect(run.operations[0].outcome == .accepted)
-        guard case .rejected(let refusal) = run.operations[1].outcome else {
+        guard case .rejected(let rejection) = run.operations[1].outcome else {
             Issue.record("The number of the twin is taken.")
             return
         }
-        #expect(refusal.brokenRule?.columns == ["number"])
+        #expect(rejection.brokenRule?.columns == ["number"])
         await phones.anna.refresh()
         #expect(try await phones.anna.all(Customer.self).map(\.id) == ["anker"])
         #expect(phones.ben.rejectedChanges.isEmpty)

@@ -14,7 +14,7 @@ struct CodeRuleTests {
             "Is the environment value of the client.",
         "Sources/Tideline/Model/PresentMoment.swift":
             "Recognizes defaults that are the current time, before there is an environment.",
-        "Sources/Tideline/Store/ForeignChanges.swift":
+        "Sources/Tideline/Store/ExternalChangeDetector.swift":
             "Checks at intervals whether another process has written.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets at their deadlines.",
         "Sources/TidelineFetch/BoundedFetch.swift":
@@ -37,11 +37,11 @@ struct CodeRuleTests {
             "Reads the processor time of the process, for the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Defines ServerEnvironment, the source of the server's wall clock and ids.",
-        "Sources/TidelinePostgres/KeptStatements.swift":
+        "Sources/TidelinePostgres/StatementCache.swift":
             "Bounds the time that a plan is kept, and names the statements of one connection.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
-        "Sources/TidelineServerCore/Tables/WritableLook.swift":
+        "Sources/TidelineServerCore/Tables/WriteProbe.swift":
             "Bounds the time that a caller waits for a probe of a locked database.",
         "Sources/TidelineServerPostgres/Threads/Uptime.swift":
             "Bounds the time of statements, and the time until the next probe of a database.",

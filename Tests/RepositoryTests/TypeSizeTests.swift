@@ -30,7 +30,7 @@ import Testing
         "TidelineServer.ServerConfiguration": (9, "The keys of the configuration, by section."),
         "TidelineServerCore.RequestHandler": (4, "Routes of batches and the dashboard."),
         "TidelineServerCore.ServerResponse": (4, "Responses, next to their feature."),
-        "TidelineServerPostgres.PostgresCare": (5, "Maintenance commands, by command."),
+        "TidelineServerPostgres.PostgresMaintenance": (5, "Maintenance commands, by command."),
         "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads, locks, references."),
         "TidelineTestKit.TableStoreConformance": (4, "The checks of stores, by subject."),
     ]

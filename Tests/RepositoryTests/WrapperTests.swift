@@ -8,7 +8,10 @@ import Testing
 struct WrapperTests {
     /// The files with the wrappers, and the protocols whose requirements they forward.
     private static let wrappers: [(file: String, protocols: [String])] = [
-        ("Sources/Tideline/Sync/Pull/HeldRows.swift", ["LocalStoreReader", "LocalStoreWriter"]),
+        (
+            "Sources/Tideline/Sync/Pull/UnmaskedWriter.swift",
+            ["LocalStoreReader", "LocalStoreWriter"]
+        ),
         (
             "Sources/Tideline/Store/LocalOnly/LocalColumnWriter.swift",
             ["LocalStoreReader", "LocalStoreWriter"]
@@ -17,7 +20,7 @@ struct WrapperTests {
 
     /// The requirements whose default implementation is meant, with the reasons.
     private static let defaults: [String: String] = [
-        "Sources/Tideline/Sync/Pull/HeldRows.swift set":
+        "Sources/Tideline/Sync/Pull/UnmaskedWriter.swift set":
             "Its own put(_:in:) keeps the mask of the row."
     ]
 

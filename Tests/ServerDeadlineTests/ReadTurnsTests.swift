@@ -51,18 +51,19 @@ import TidelineTestSupport
         var turns = Turns(readersOfAll: 1)
         let (anna, bert) = (ReadCaller.user("anna"), ReadCaller.user("bert"))
         _ = turns.append("a", of: anna, .first)
-        #expect(!turns.othersWait(than: anna, for: .all))
+        #expect(!turns.otherCallersWait(than: anna, for: .all))
         #expect(
-            turns.othersWait(than: bert, for: .all) && turns.othersWait(than: bert, for: .first)
+            turns.otherCallersWait(than: bert, for: .all)
+                && turns.otherCallersWait(than: bert, for: .first)
         )
         _ = turns.append("b", of: bert, .restarted)
-        #expect(turns.othersWait(than: anna, for: .all))
-        #expect(!turns.othersWait(than: anna, for: .first))
+        #expect(turns.otherCallersWait(than: anna, for: .all))
+        #expect(!turns.otherCallersWait(than: anna, for: .first))
     }
 
     @Test("Time shares double up to a limit")
     func shares() {
-        let shares = (0...ReadShare.restartsMax).map { ReadShare.nanoseconds(restarts: $0) }
+        let shares = (0...ReadTimeSlice.restartsMax).map { ReadTimeSlice.nanoseconds(restarts: $0) }
         #expect(shares.compactMap { $0.map { $0 / 1_000_000 } } == [200, 400, 800, 1600])
         #expect(shares.last == .some(nil))
     }
@@ -76,7 +77,7 @@ import TidelineTestSupport
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let url = try onPostgres ? PostgresCluster.shared().database() : nil
-            let door = try await Door(
+            let server = try await TestServer(
                 path: onPostgres ? nil : path,
                 onPostgres: onPostgres,
                 database: url,
@@ -89,13 +90,13 @@ import TidelineTestSupport
                 separator: " or "
             )
             let headers = try Tokens.headers("quick")
-            let (quick, alone) = try await Self.quickQuery(door, headers)
+            let (quick, alone) = try await Self.quickQuery(server, headers)
             let stop = Flag()
             let load = try (0..<4).map { number in
                 let headers = try Tokens.headers("slow\(number)")
                 return Task {
                     while !stop.isSet {
-                        _ = await door.send(
+                        _ = await server.send(
                             "GET",
                             "/tables/TodoItem?$filter=\(slow)",
                             headers: headers
@@ -107,7 +108,7 @@ import TidelineTestSupport
             var times: [Duration] = []
             for _ in 0..<20 {
                 let start = clock.now
-                let answer = await door.send("GET", quick, headers: headers)
+                let answer = await server.send("GET", quick, headers: headers)
                 #expect(answer.status == 200, "\(answer.text)")
                 times.append(clock.now - start)
             }
@@ -119,15 +120,15 @@ import TidelineTestSupport
             let found = Comment("\(alone) alone, then \(times)")
             #expect(times[10] < .milliseconds(500) + alone * 10, found)
             #expect(times[18] < .seconds(5), found)
-            let metrics = await door.send("GET", "/metrics").text
+            let metrics = await server.send("GET", "/metrics").text
             #expect(!metrics.contains("\ntideline_read_restarts_total 0\n"))
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
     /// A query that needs less than its first turn on this machine, and its shortest time.
     private static func quickQuery(
-        _ door: Door,
+        _ server: TestServer,
         _ headers: HTTPFields
     ) async throws -> (path: String, alone: Duration) {
         let clock = ContinuousClock()
@@ -140,7 +141,7 @@ import TidelineTestSupport
             var alone = Duration.seconds(10)
             for _ in 0..<5 {
                 let start = clock.now
-                #expect(await door.send("GET", path, headers: headers).status == 200)
+                #expect(await server.send("GET", path, headers: headers).status == 200)
                 alone = min(alone, clock.now - start)
             }
             if alone < .milliseconds(60) { return (path, alone) }

@@ -109,14 +109,14 @@ struct RowLockTests {
             options.times.lock = 6000
             options.times.briefLock = 1500
         }
-        var notes = Door.todo
+        var notes = TestServer.todo
         notes.schema.name = "Notes"
         let tables = [OwnedTable.definition(), notes]
         _ = try await store.prepare(tables, filtered: [], isComplete: true)
         var note = WriteOperation(.insert, id: "n")
         note.values = [.text("x"), .integer(0), nil]
-        let made = WriteBatch.Write(note, in: Table(notes))
-        _ = try await store.write(WriteBatch([WriteBatch.Group([made])]))
+        let created = WriteBatch.Write(note, in: Table(notes))
+        _ = try await store.write(WriteBatch([WriteBatch.Group([created])]))
         note.kind = .merge
         let batch = WriteBatch([
             WriteBatch.Group([OwnedTable.write("a", of: "ann")]),
@@ -259,11 +259,11 @@ struct RowLockTests {
         try await OwnedTable.holding(url, hold) { _ in
             let begin = ContinuousClock.now
             let outcome = try #require(try await store.write(batch).first)
-            guard case .refused(_, let refused) = outcome else {
+            guard case .rejected(_, let rejected) = outcome else {
                 Issue.record("\(outcome)")
                 return
             }
-            #expect(refused.decision == .missing)
+            #expect(rejected.decision == .missing)
             #expect(ContinuousClock.now - begin < .seconds(2))
         }
         await store.stop()

@@ -48,7 +48,7 @@ struct SchemaLockTests {
             let migration = Task {
                 if hasConsent {
                     try await onThread {
-                        _ = try PostgresCare(url: url)
+                        _ = try PostgresMaintenance(url: url)
                             .migrate([after], isComplete: true, isDry: false)
                     }
                 } else {
@@ -147,7 +147,7 @@ struct SchemaLockTests {
         let (migration, write) = try await OwnedTable.holding(url, hold) { _ in
             let migration = Task {
                 try await onThread {
-                    _ = try PostgresCare(url: url)
+                    _ = try PostgresMaintenance(url: url)
                         .migrate([changed], isComplete: true, isDry: false)
                 }
             }

@@ -55,9 +55,9 @@ struct AccountWorld: Sendable {
         let server = try await InProcessServer(
             tables: [table],
             environment: ServerEnvironment(now: now, makeID: { "server-made" }),
-            authenticator: Authenticator { (token, _) throws(TokenRefusal) in
+            authenticator: Authenticator { (token, _) throws(TokenRejection) in
                 let account = String(token.prefix { $0 != "-" })
-                guard Self.accounts.contains(account) else { throw TokenRefusal("Nobody.") }
+                guard Self.accounts.contains(account) else { throw TokenRejection("Nobody.") }
                 return CheckedToken(user: User(id: account))
             }
         )

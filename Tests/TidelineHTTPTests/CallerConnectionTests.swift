@@ -143,7 +143,7 @@ import TidelineTestKit
             ids: RequestIDs(prefix: "a"),
             traffic: traffic,
             proxies: isProxied ? TrustedProxies(networks) : .none,
-            refused: { _, _ in },
+            rejected: { _, _ in },
             handler: echo
         )
         let port = try server.start()

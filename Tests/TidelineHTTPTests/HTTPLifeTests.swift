@@ -285,7 +285,7 @@ struct HTTPDeadlineTests {
 }
 
 struct HTTPDrainTests {
-    private static func isRefused(_ port: Int) -> Bool {
+    private static func isRejected(_ port: Int) -> Bool {
         do {
             _ = try RawClient(port: port)
             return false
@@ -323,7 +323,7 @@ struct HTTPDrainTests {
         for await _ in idle {}
         async let drained: Void = server.drain()
         async let drainedAgain: Void = server.drain()
-        try await blocking { try blockingUntil { Self.isRefused(port) } }
+        try await blocking { try blockingUntil { Self.isRejected(port) } }
         #expect(try await idleEnd)
         gate.finish()
         let answer = try await slow

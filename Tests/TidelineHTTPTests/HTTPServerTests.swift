@@ -340,7 +340,7 @@ struct HTTPServerTests {
             loops: 4,
             ids: RequestIDs(prefix: "a"),
             traffic: traffic,
-            refused: { _, _ in },
+            rejected: { _, _ in },
             handler: echo
         )
         let port = try server.start()

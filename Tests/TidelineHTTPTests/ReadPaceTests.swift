@@ -13,7 +13,7 @@ struct ReadPaceTests {
         var now = start
         for count in taken {
             now += .milliseconds(500)
-            pace.look(taken: count, now: now, rateMin: rate)
+            pace.measure(taken: count, now: now, rateMin: rate)
         }
         return (pace, now)
     }
@@ -50,7 +50,7 @@ struct ReadPaceTests {
         #expect(still.hasWaitedLonger(than: reading) && !reading.hasWaitedLonger(than: still))
         // Of two callers that have been idle since the same check, the one whose response has waited longer.
         var later = ReadPace(taken: 0, now: Self.start + .milliseconds(100))
-        later.look(taken: 10, now: Self.start + .milliseconds(500), rateMin: Self.rate)
+        later.measure(taken: 10, now: Self.start + .milliseconds(500), rateMin: Self.rate)
         #expect(still.hasWaitedLonger(than: later) && !later.hasWaitedLonger(than: still))
     }
 }

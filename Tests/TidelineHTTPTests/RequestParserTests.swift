@@ -44,9 +44,9 @@ struct RequestParserTests {
             let whole = Self.parse(bytes, pieces: [])
             for cut in 1..<max(2, bytes.count) {
                 let cutOnce = Self.parse(bytes, pieces: [cut])
-                if case .refused = whole.phase {
+                if case .rejected = whole.phase {
                     // An error may be detected earlier, and then in fewer bytes.
-                    guard case .refused = cutOnce.phase else {
+                    guard case .rejected = cutOnce.phase else {
                         Issue.record("\(example.name), cut at \(cut): \(cutOnce.phase)")
                         continue
                     }
@@ -55,8 +55,8 @@ struct RequestParserTests {
                 }
             }
             let single = Self.parse(bytes, pieces: Array(0..<bytes.count))
-            if case .refused = whole.phase {
-                guard case .refused = single.phase else {
+            if case .rejected = whole.phase {
+                guard case .rejected = single.phase else {
                     Issue.record("\(example.name), byte by byte: \(single.phase)")
                     continue
                 }
@@ -71,7 +71,7 @@ struct RequestParserTests {
             let lines = "Host: a\r\n" + String(repeating: "X:\r\n", count: fields - 1)
             return Self.parse(Array("GET / HTTP/1.1\r\n\(lines)\r\n".utf8), pieces: []).phase
         }
-        #expect(phase(100) == .complete && phase(101) == .refused(.tooManyFields))
+        #expect(phase(100) == .complete && phase(101) == .rejected(.tooManyFields))
     }
 
     @Test("The parser stops at the end of a request") func stopsAtTheEndOfTheRequest() {
@@ -133,7 +133,7 @@ struct RequestParserTests {
         var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
         let raw = "GET x HTTP/1.1\r\nHost: a\r\nA B: 1\r\nC\r\nX-Request-ID: mine\r\n\r\n"
         _ = Array(raw.utf8).withUnsafeBytes { parser.take($0) }
-        #expect(parser.phase == .refused(.malformed("The request target is not valid.")))
+        #expect(parser.phase == .rejected(.malformed("The request target is not valid.")))
         #expect(parser.request.headers["X-Request-ID"] == "mine")
         #expect(parser.request.headers["A B"] == nil)
     }

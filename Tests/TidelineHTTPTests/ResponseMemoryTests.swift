@@ -13,17 +13,17 @@ struct ResponseMemoryTests {
     func reservationsAreCountedAndReleased() {
         let memory = ResponseMemory(bytesMax: 1000)
         var first = memory.reserveNow(600)
-        #expect(first != nil && memory.held == 600 && memory.isShort)
+        #expect(first != nil && memory.reservedBytes == 600 && memory.isShort)
         #expect(memory.reserveNow(600) == nil)
         first?.resize(to: 300)
-        #expect(memory.held == 300 && !memory.isShort)
+        #expect(memory.reservedBytes == 300 && !memory.isShort)
         var second = memory.reserveNow(600)
         #expect(second != nil)
         let forced = memory.count(5000)
-        #expect(memory.held == 5900)
+        #expect(memory.reservedBytes == 5900)
         first = nil
         second = nil
-        withExtendedLifetime(forced) { #expect(memory.held == 5000) }
+        withExtendedLifetime(forced) { #expect(memory.reservedBytes == 5000) }
     }
 
     @Test("A response larger than the whole budget is built alone")
@@ -59,7 +59,7 @@ struct ResponseMemoryTests {
         var order: [Int] = []
         for await number in turns { order.append(number) }
         #expect(first == nil && order == [0, 4, 1, 3, 2])
-        #expect(memory.held == 0 && memory.waiting == 0)
+        #expect(memory.reservedBytes == 0 && memory.waiting == 0)
     }
 
     @Test("A cancelled caller does not wait for memory")
@@ -70,7 +70,7 @@ struct ResponseMemoryTests {
         try await until { memory.waiting == 1 }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
-        #expect(memory.waiting == 0 && memory.held == 10)
+        #expect(memory.waiting == 0 && memory.reservedBytes == 10)
         withExtendedLifetime(share) {}
     }
 
@@ -83,7 +83,7 @@ struct ResponseMemoryTests {
         let small = Task { try await memory.reserve(100) }
         try await until { memory.waiting == 2 }
         large.cancel()
-        #expect(memory.waiting == 0 && memory.held == 1000)
+        #expect(memory.waiting == 0 && memory.reservedBytes == 1000)
         // A request that is not woken would wait forever.
         small.cancel()
         _ = try? await small.value
@@ -101,7 +101,7 @@ struct ResponseMemoryTests {
             task.cancel()
             await #expect(throws: CancellationError.self) { try await task.value }
         }
-        #expect(memory.waiting == 0 && memory.held == 10)
+        #expect(memory.waiting == 0 && memory.reservedBytes == 10)
         withExtendedLifetime(share) {}
     }
 }
@@ -120,7 +120,7 @@ struct SlowReaderTests {
             loops: 2,
             ids: RequestIDs(prefix: "a"),
             traffic: traffic,
-            refused: { _, _ in },
+            rejected: { _, _ in },
             handler: { request in
                 ServerResponse(status: 200, body: request.path == "/small" ? [1] : body)
             }
@@ -134,14 +134,14 @@ struct SlowReaderTests {
             }
             for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/small")).status == 200) }
             // Small responses need no reservation, but are also counted.
-            #expect(traffic.answers.held <= (16 << 20) + (64 << 10))
+            #expect(traffic.answers.reservedBytes <= (16 << 20) + (64 << 10))
             // There is memory for a large response again as soon as those are released.
             try blockingUntil { try RawClient(port: port).ask(get("/")).status == 200 }
             #expect(traffic.slowReaders.current > 0)
             withExtendedLifetime(idle) {}
         }
         await server.drain()
-        #expect(traffic.answers.held == 0)
+        #expect(traffic.answers.reservedBytes == 0)
     }
 
     @Test("A new response gets the memory of the caller that stopped reading first")
@@ -156,7 +156,7 @@ struct SlowReaderTests {
             loops: 1,
             ids: RequestIDs(prefix: "a"),
             traffic: traffic,
-            refused: { _, _ in },
+            rejected: { _, _ in },
             handler: { request in
                 if let size = sizes[request.path] {
                     return ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: size))
@@ -171,7 +171,7 @@ struct SlowReaderTests {
             func stall(_ path: String, beside held: Int) throws -> RawClient {
                 let client = try RawClient(port: port, receiveBuffer: 4096)
                 try client.send(get(path))
-                try blockingUntil { traffic.answers.held > held }
+                try blockingUntil { traffic.answers.reservedBytes > held }
                 return client
             }
             let first = try stall("/first", beside: 0)
@@ -182,7 +182,7 @@ struct SlowReaderTests {
             usleep(1_500_000)
             #expect(try RawClient(port: port).ask(get("/large")).status == 200)
             #expect(traffic.slowReaders.current == 1)
-            #expect(traffic.answers.held > 40 << 20)
+            #expect(traffic.answers.reservedBytes > 40 << 20)
             withExtendedLifetime((first, second)) {}
         }
         await server.drain()

@@ -54,7 +54,7 @@ struct PostgresConnectionTests {
         }
         #expect(error?.isUniqueViolation == true)
         #expect(connection.isInTransaction)
-        #expect(connection.settle())
+        #expect(connection.endTransaction())
         #expect(try connection.run("SELECT count(*) FROM p").integer(0, 0) == 0)
         let results = try connection.pipeline([
             PostgresStatement("BEGIN"), insert, PostgresStatement("COMMIT"),
@@ -74,7 +74,7 @@ struct PostgresConnectionTests {
             )
             let error = #expect(throws: PostgresError.self) { try connection.pipeline(statements) }
             #expect(error?.isConnectionLost == true)
-            #expect(!connection.settle())
+            #expect(!connection.endTransaction())
         }
     }
 
@@ -133,6 +133,6 @@ struct PostgresConnectionTests {
         }
         #expect(error?.isConnectionLost == true)
         #expect(connection.isBroken)
-        #expect(!connection.settle())
+        #expect(!connection.endTransaction())
     }
 }

@@ -33,22 +33,22 @@ struct StatementCacheTests {
     func aStatementIsPreparedOnce() throws {
         let connection = try connection()
         let add = { (number: Int64) in
-            PostgresStatement("SELECT $1 + 1", values: [.integer(number)]).kept
+            PostgresStatement("SELECT $1 + 1", values: [.integer(number)]).prepared
         }
         #expect(try connection.run(add(1)).integer(0, 0) == 2)
         #expect(try connection.run(add(2)).integer(0, 0) == 3)
         let results = try connection.pipeline([
-            PostgresStatement("BEGIN"), add(3), PostgresStatement("SELECT 9").kept, add(4),
-            PostgresStatement("SELECT 9").kept, PostgresStatement("COMMIT"),
+            PostgresStatement("BEGIN"), add(3), PostgresStatement("SELECT 9").prepared, add(4),
+            PostgresStatement("SELECT 9").prepared, PostgresStatement("COMMIT"),
         ])
         #expect(results.count == 6)
         #expect(results[1...4].map { $0.integer(0, 0) } == [4, 9, 5, 9])
         #expect(try names(connection) == 2)
         // A plain statement has no name, and a null has another type than a number.
         try connection.run("SELECT 1")
-        let nothing = PostgresStatement("SELECT $1::bigint + 1", values: [.null]).kept
+        let nothing = PostgresStatement("SELECT $1::bigint + 1", values: [.null]).prepared
         #expect(try connection.run(nothing).isNull(0, 0))
-        let number = PostgresStatement("SELECT $1::bigint + 1", values: [.integer(1)]).kept
+        let number = PostgresStatement("SELECT $1::bigint + 1", values: [.integer(1)]).prepared
         #expect(try connection.run(number).integer(0, 0) == 2)
         #expect(try names(connection) == 4)
     }
@@ -56,18 +56,19 @@ struct StatementCacheTests {
     @Test("A statement that was not prepared because of an error is prepared later")
     func aStatementThatAnErrorKeptFromBeingPreparedIsPreparedLater() throws {
         let connection = try connection()
-        let good = PostgresStatement("SELECT 1").kept
-        let late = PostgresStatement("SELECT 2").kept
+        let good = PostgresStatement("SELECT 1").prepared
+        let late = PostgresStatement("SELECT 2").prepared
         for _ in 0..<2 {
             let error = #expect(throws: PostgresError.self) {
                 try connection.pipeline([
-                    PostgresStatement("BEGIN"), good, PostgresStatement("SELECT no_column").kept,
+                    PostgresStatement("BEGIN"), good,
+                    PostgresStatement("SELECT no_column").prepared,
                     late,
                 ])
             }
             #expect(error?.state == "42703")
             #expect(connection.fault == nil)
-            #expect(connection.settle())
+            #expect(connection.endTransaction())
         }
         #expect(try names(connection) == 1)
         #expect(try connection.pipeline([good, late]).map { $0.integer(0, 0) } == [1, 2])
@@ -78,25 +79,25 @@ struct StatementCacheTests {
     func thereAreNeverMoreStatementsThanTheLimit() throws {
         let connection = try connection()
         for number in 0..<300 {
-            let result = try connection.run(PostgresStatement("SELECT \(number)").kept)
+            let result = try connection.run(PostgresStatement("SELECT \(number)").prepared)
             #expect(result.integer(0, 0) == Int64(number))
         }
         #expect(try names(connection) == 128)
-        #expect(connection.settle())
+        #expect(connection.endTransaction())
         #expect(try names(connection) == 0)
-        #expect(try connection.run(PostgresStatement("SELECT 7").kept).integer(0, 0) == 7)
-        #expect(connection.settle())
+        #expect(try connection.run(PostgresStatement("SELECT 7").prepared).integer(0, 0) == 7)
+        #expect(connection.endTransaction())
         #expect(try names(connection) == 1)
     }
 
     @Test("A prepared statement is discarded when its plan is too old")
     func anOldPlanIsDiscarded() throws {
         let connection = try connection(for: .zero)
-        try connection.run(PostgresStatement("SELECT 1").kept)
+        try connection.run(PostgresStatement("SELECT 1").prepared)
         #expect(try names(connection) == 1)
-        #expect(connection.settle())
+        #expect(connection.endTransaction())
         #expect(try names(connection) == 0)
-        #expect(try connection.run(PostgresStatement("SELECT 1").kept).integer(0, 0) == 1)
+        #expect(try connection.run(PostgresStatement("SELECT 1").prepared).integer(0, 0) == 1)
     }
 
     // MARK: - Result types
@@ -105,7 +106,7 @@ struct StatementCacheTests {
     func aChangedResultTypeIsReportedForTheConnection() throws {
         let connection = try connection(try PostgresCluster.shared().database())
         try connection.execute("CREATE TABLE f (t text); INSERT INTO f VALUES ('a')")
-        let read = PostgresStatement("SELECT t FROM f").kept
+        let read = PostgresStatement("SELECT t FROM f").prepared
         try connection.run(read)
         try connection.execute("ALTER TABLE f ADD COLUMN n bigint")
         #expect(try connection.run(read).text(0, 0) == "a")
@@ -113,7 +114,7 @@ struct StatementCacheTests {
         let error = #expect(throws: PostgresError.self) { try connection.run(read) }
         #expect(error?.state == "0A000")
         #expect(connection.fault == .changed)
-        #expect(!connection.settle())
+        #expect(!connection.endTransaction())
     }
 
     @Test("A server continues to read and write after a column changes its type")
@@ -140,7 +141,7 @@ struct StatementCacheTests {
         let cluster = try PostgresCluster.shared()
         let pooler = try PostgresPooler(of: cluster)
         let connection = try connection(pooler.url(of: cluster.database()))
-        try connection.run(PostgresStatement("SELECT 1").kept)
+        try connection.run(PostgresStatement("SELECT 1").prepared)
         #expect(try names(connection) == 0)
     }
 
@@ -164,10 +165,10 @@ struct StatementCacheTests {
             try others[round % 2].execute("BEGIN")
             #expect(try await writes.insert("b\(round)").decision == .insert)
             #expect(try await writes.row("a\(round)") != nil)
-            #expect(others[(round + 1) % 2].settle())
+            #expect(others[(round + 1) % 2].endTransaction())
             #expect(try await writes.row("b\(round)") != nil)
         }
-        for other in others { #expect(other.settle()) }
+        for other in others { #expect(other.endTransaction()) }
         #expect(log.lines.filter { $0.contains("statements are disabled") }.count == 1)
         #expect(log.lines.count == 1, "\(log.lines)")
         await writes.store.stop()

@@ -66,37 +66,37 @@ struct AdoptedDefaultTests {
         let url = try adopted()
         // A server that starts later knows them, too.
         for (index, start) in [7, 9].enumerated() {
-            let door = try await Door([Self.task], onPostgres: true, database: url)
-            let made = await door.send("POST", "/tables/task", #"{"id":"a\#(index)"}"#)
-            #expect(made.status == 201, "\(made.text)")
-            check(made.row, number: start)
-            check(await door.send("GET", "/tables/task/a\(index)").row, number: start)
-            let batch = await door.send(
+            let server = try await TestServer([Self.task], onPostgres: true, database: url)
+            let created = await server.send("POST", "/tables/task", #"{"id":"a\#(index)"}"#)
+            #expect(created.status == 201, "\(created.text)")
+            check(created.row, number: start)
+            check(await server.send("GET", "/tables/task/a\(index)").row, number: start)
+            let batch = await server.send(
                 "POST",
                 "/$batch",
                 #"{"requests":[{"id":"1","method":"post","url":"tables/task","body":{"id":"b\#(index)"}}]}"#
             )
             let answers = batch.row["responses"] as? [[String: Any]] ?? []
             check(answers.first?["body"] as? [String: Any] ?? [:], number: start + 1)
-            await door.store.stop()
+            await server.store.stop()
         }
-        let door = try await Door([Self.task], onPostgres: true, database: url)
-        let replaced = await door.send("PUT", "/tables/task/a0", #"{"title":"x","number":1}"#)
+        let server = try await TestServer([Self.task], onPostgres: true, database: url)
+        let replaced = await server.send("PUT", "/tables/task/a0", #"{"title":"x","number":1}"#)
         #expect(replaced.row["title"] as? String == "x" && replaced.row["number"] as? Int == 1)
         #expect(replaced.row["priority"] as? Int == 5 && replaced.row["open"] as? Bool == true)
-        await door.store.stop()
+        await server.store.stop()
     }
 
     @Test(
         "Sent values replace the defaults, even null, and a JSON Patch resets a value"
     )
     func values() async throws {
-        let door = try await Door([Self.task], onPostgres: true, database: try adopted())
+        let server = try await TestServer([Self.task], onPostgres: true, database: try adopted())
         let body = #"{"id":"a","priority":0,"open":null,"number":1,"price":null}"#
-        let made = await door.send("POST", "/tables/task", body)
-        #expect(made.row["priority"] as? Int == 0 && made.row["open"] is NSNull)
-        #expect(made.row["price"] is NSNull && made.row["title"] as? String == "untitled")
-        let patched = await door.send(
+        let created = await server.send("POST", "/tables/task", body)
+        #expect(created.row["priority"] as? Int == 0 && created.row["open"] is NSNull)
+        #expect(created.row["price"] is NSNull && created.row["title"] as? String == "untitled")
+        let patched = await server.send(
             "PATCH",
             "/tables/task/a",
             #"[{"op":"remove","path":"/priority"},{"op":"remove","path":"/number"}]"#,
@@ -104,7 +104,7 @@ struct AdoptedDefaultTests {
         )
         #expect(patched.row["priority"] as? Int == 5 && patched.row["number"] as? Int == 7)
         #expect(patched.row["open"] is NSNull, "\(patched.text)")
-        await door.store.stop()
+        await server.store.stop()
     }
 
     @Test("A default that fails rejects only its own write")
@@ -112,10 +112,10 @@ struct AdoptedDefaultTests {
         let url = try adopted()
         let psql = try PostgresConnection(PostgresAddress(url))
         try psql.execute("ALTER TABLE task ALTER number SET DEFAULT 1 / (random() * 0)::int")
-        let door = try await Door([Self.task], onPostgres: true, database: url)
-        let refused = await door.send("POST", "/tables/task", #"{"id":"a"}"#)
-        #expect(refused.status == 400, "\(refused.text)")
-        #expect(await door.send("POST", "/tables/task", #"{"id":"b","number":1}"#).status == 201)
-        await door.store.stop()
+        let server = try await TestServer([Self.task], onPostgres: true, database: url)
+        let rejected = await server.send("POST", "/tables/task", #"{"id":"a"}"#)
+        #expect(rejected.status == 400, "\(rejected.text)")
+        #expect(await server.send("POST", "/tables/task", #"{"id":"b","number":1}"#).status == 201)
+        await server.store.stop()
     }
 }

@@ -31,8 +31,8 @@ struct AdoptionTests {
             return try ServerDatabase(configuration)
         }
 
-        func door(_ tables: [TableDefinition] = [AdoptionTests.task]) async throws -> Door {
-            try await Door(tables, onPostgres: true, database: url)
+        func server(_ tables: [TableDefinition] = [AdoptionTests.task]) async throws -> TestServer {
+            try await TestServer(tables, onPostgres: true, database: url)
         }
     }
 
@@ -122,14 +122,14 @@ struct AdoptionTests {
             """
         )
         #expect(try database.care().migrate().changesValues)
-        let door = try await database.door()
-        let rows = await door.send("GET", "/tables/task").rows
+        let server = try await database.server()
+        let rows = await server.send("GET", "/tables/task").rows
         #expect(Set(rows.compactMap { $0["title"] as? String }) == ["one", "two", "three"])
         let ids = rows.compactMap { $0["id"] as? String }
         #expect(Set(ids).count == 3 && ids.contains("a") && !ids.contains(""))
         #expect(rows.allSatisfy { $0["deleted"] as? Bool == false && !($0["createdAt"] is NSNull) })
         try database.psql.execute("INSERT INTO task (no, title) VALUES (4, 'four')")
-        #expect(await door.send("GET", "/tables/task").rows.count == 4)
+        #expect(await server.send("GET", "/tables/task").rows.count == 4)
     }
 
     @Test(
@@ -148,12 +148,12 @@ struct AdoptionTests {
         )
         _ = try database.care().migrationPlan()
         try database.care().migrate()
-        let door = try await database.door()
+        let server = try await database.server()
         try database.psql.execute("INSERT INTO task (title) VALUES ('three')")
         #expect(
-            await door.send("POST", "/tables/task", #"{"title":"from a device"}"#).status == 201
+            await server.send("POST", "/tables/task", #"{"title":"from a device"}"#).status == 201
         )
-        let rows = await door.send("GET", "/tables/task?$filter=id in ('1','2','3')").rows
+        let rows = await server.send("GET", "/tables/task?$filter=id in ('1','2','3')").rows
         #expect(Set(rows.compactMap { $0["title"] as? String }) == ["one", "two", "three"])
         #expect(try database.care().migrationPlan().isEmpty)
     }
@@ -162,10 +162,10 @@ struct AdoptionTests {
 
     private func started(_ change: String) async throws -> TestDatabase {
         let database = try TestDatabase("")
-        let door = try await database.door()
+        let server = try await database.server()
         for id in ["a", "b"] {
             let body = "{\"id\":\"\(id)\",\"title\":\"\(id)\",\"weight\":1.5}"
-            #expect(await door.send("POST", "/tables/task", body).status == 201)
+            #expect(await server.send("POST", "/tables/task", body).status == 201)
         }
         try database.psql.execute(change)
         return database
@@ -181,8 +181,8 @@ struct AdoptionTests {
     @Test("A dropped column is reported, and the migration creates it again")
     func aDroppedColumnIsReportedAndCreatedAgain() async throws {
         let database = try await started("ALTER TABLE task RENAME title TO name")
-        let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
-        let text = refusal?.description ?? ""
+        let rejection = await #expect(throws: SchemaError.self) { try await database.server() }
+        let text = rejection?.description ?? ""
         #expect(text.contains("column 'title': it was dropped"))
         #expect(text.contains("tideline migrate"))
         let plan = try database.care().migrationPlan()
@@ -190,7 +190,7 @@ struct AdoptionTests {
         let before = try epoch(database)
         try database.care().migrate()
         #expect(try epoch(database) != before)
-        let rows = await (try database.door()).send("GET", "/tables/task").rows
+        let rows = await (try database.server()).send("GET", "/tables/task").rows
         #expect(rows.count == 2 && rows.allSatisfy { $0["title"] is NSNull })
         #expect(try database.care().migrationPlan().isEmpty)
     }
@@ -198,16 +198,16 @@ struct AdoptionTests {
     @Test("A dropped table is reported, and the migration creates it again")
     func aDroppedTableIsReportedAndCreatedAgain() async throws {
         let database = try await started("DROP TABLE task")
-        let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
-        #expect(refusal?.description.contains("Table 'task' was dropped") == true)
+        let rejection = await #expect(throws: SchemaError.self) { try await database.server() }
+        #expect(rejection?.description.contains("Table 'task' was dropped") == true)
         try database.care().migrate()
-        let door = try await database.door()
-        #expect(await door.send("GET", "/tables/task").rows.isEmpty)
-        #expect(await door.send("POST", "/tables/task", #"{"id":"c"}"#).status == 201)
+        let server = try await database.server()
+        #expect(await server.send("GET", "/tables/task").rows.isEmpty)
+        #expect(await server.send("POST", "/tables/task", #"{"id":"c"}"#).status == 201)
         // A dropped table that is no longer declared does not keep other tables from being served.
         try database.psql.execute("DROP TABLE task")
         let other = TableDefinition("other", columns: [ColumnDefinition("x", .string)])
-        #expect(await (try database.door([other])).send("GET", "/tables/other").status == 200)
+        #expect(await (try database.server([other])).send("GET", "/tables/other").status == 200)
         let known = try database.psql.run(
             "SELECT count(*) FROM tideline.tables WHERE \"name\" = 'task'"
         )
@@ -224,16 +224,16 @@ struct AdoptionTests {
         options.readers = 2
         let url = database.url + "&options=-csearch_path%3Delsewhere"
         let store = try PostgresTableStore(url: url, options: options)
-        let refusal = await #expect(throws: SchemaError.self) {
+        let rejection = await #expect(throws: SchemaError.self) {
             _ = try await store.prepare(
                 isDeclared ? [Self.task] : [],
                 filtered: [],
                 isComplete: false
             )
         }
-        #expect(refusal?.description.contains("'task' is in the schema 'public'") == true)
+        #expect(rejection?.description.contains("'task' is in the schema 'public'") == true)
         await store.stop()
-        #expect(await (try database.door()).send("GET", "/tables/task").rows.count == 2)
+        #expect(await (try database.server()).send("GET", "/tables/task").rows.count == 2)
     }
 
     @Test("A dropped column that is no longer declared is ignored")
@@ -253,39 +253,39 @@ struct AdoptionTests {
     @Test("A table that another program created again is reported")
     func aTableThatIsCreatedAgainByAnotherProgramIsReported() async throws {
         let database = try await started("DROP TABLE task; CREATE TABLE task (id text, title text)")
-        let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
-        #expect(refusal?.description.contains("was recreated without the column") == true)
+        let rejection = await #expect(throws: SchemaError.self) { try await database.server() }
+        #expect(rejection?.description.contains("was recreated without the column") == true)
     }
 
     @Test("A dropped log table is created again under a new epoch")
     func aDroppedLogIsCreatedAgain() async throws {
         let database = try await started("DROP TABLE tideline.\"log.task\"")
         let before = try epoch(database)
-        let door = try await database.door()
+        let server = try await database.server()
         #expect(try epoch(database) != before)
-        #expect(await door.send("DELETE", "/tables/task/a").status == 204)
+        #expect(await server.send("DELETE", "/tables/task/a").status == 204)
     }
 
     @Test("A column whose type another program changed is rejected, also at the next start")
     func aColumnOfAnotherTypeIsRejected() async throws {
         let database = try await started("")
-        let door = try await database.door()
+        let server = try await database.server()
         try database.psql.execute("ALTER TABLE task ALTER weight TYPE text")
         for (method, target, body) in [
             ("GET", "/tables/task", nil), ("GET", "/tables/task/a", nil),
             ("GET", "/tables/task?$select=weight", nil),
             ("PATCH", "/tables/task/a", #"{"title":"x"}"#),
         ] as [(String, String, String?)] {
-            #expect(await door.send(method, target, body).status == 503, "\(method) \(target)")
+            #expect(await server.send(method, target, body).status == 503, "\(method) \(target)")
         }
         #expect(try database.psql.run("SELECT weight FROM task WHERE id = 'a'").text(0, 0) == "1.5")
-        let refusal = await #expect(throws: SchemaError.self) { try await database.door() }
-        let text = refusal?.description ?? ""
+        let rejection = await #expect(throws: SchemaError.self) { try await database.server() }
+        let text = rejection?.description ?? ""
         #expect(text.contains("column 'weight': its type was changed to text"))
         let remedy = try #require(text.firstRange(of: "ALTER TABLE ")).lowerBound
         try database.psql.execute(String(text[remedy...].dropLast()))
         #expect(
-            await (try database.door()).send("GET", "/tables/task/a").row["weight"] as? Double
+            await (try database.server()).send("GET", "/tables/task/a").row["weight"] as? Double
                 == 1.5
         )
     }
@@ -306,18 +306,21 @@ struct AdoptionTests {
         // Also if the triggers are created again for another reason.
         var task = Self.task
         if addsColumn { task.schema.columns.append(ColumnDefinition("later", .string)) }
-        let door = try await database.door([task])
+        let server = try await database.server([task])
         #expect(try epoch(database) != before)
-        let rows = await door.send("GET", "/tables/task").rows
+        let rows = await server.send("GET", "/tables/task").rows
         #expect(rows.filter { $0["title"] as? String == "unheard" }.count == 2)
         let unstamped = try database.psql.run("SELECT count(*) FROM task WHERE version = 0")
         #expect(unstamped.integer(0, 0) == 0)
         try database.psql.execute("INSERT INTO task (id) VALUES ('d')")
-        let stamped = try database.psql.run("SELECT version FROM task WHERE id = 'd'").integer(0, 0)
-        #expect(stamped > 0)
+        let timestamped = try database.psql.run("SELECT version FROM task WHERE id = 'd'").integer(
+            0,
+            0
+        )
+        #expect(timestamped > 0)
         // Once.
         let renewed = try epoch(database)
-        _ = try await database.door([task])
+        _ = try await database.server([task])
         #expect(try epoch(database) == renewed)
     }
 
@@ -348,7 +351,7 @@ struct AdoptionTests {
         }
         #expect(error?.message.contains("'task'") == true)
         try target.care().migrate()
-        _ = try await target.door()
+        _ = try await target.server()
         // Objects that no server knows are named.
         let empty = try TestDatabase("")
         let leftOut = try ServerDatabase.copy(

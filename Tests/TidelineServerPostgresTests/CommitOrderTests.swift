@@ -33,7 +33,7 @@ struct CommitOrderTests {
         let outcome = try await Overlap(seed: seed, isNaive: false).run()
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
-        #expect(outcome.repeatedStamps == 0)
+        #expect(outcome.repeatedTimestamps == 0)
         #expect(outcome.transactions > 50)
         #expect(outcome.disorder == 0)
     }
@@ -56,7 +56,7 @@ struct CommitOrderTests {
         let outcome = try await overlap.run()
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
-        #expect(outcome.repeatedStamps == 0)
+        #expect(outcome.repeatedTimestamps == 0)
         #expect(outcome.disorder == 0)
         #expect(metrics.replicaPages.current > 0)
     }
@@ -88,7 +88,7 @@ private struct Overlap {
         /// The differences between a reader's rows and the table, by reader.
         var missed: [String: Set<String>] = [:]
         /// How many rows share a timestamp with another row of the same clock.
-        var repeatedStamps = 0
+        var repeatedTimestamps = 0
         /// How many transactions the log has, and how many of them were committed after one with a later timestamp.
         var transactions = 0
         var disorder = 0
@@ -110,7 +110,7 @@ private struct Overlap {
     init(seed: UInt64, isNaive: Bool) {
         self.seed = seed
         self.isNaive = isNaive
-        var definition = Door.todo
+        var definition = TestServer.todo
         definition.schema.columns.append(ColumnDefinition("userId", .string))
         definition.owner = "userId"
         self.definition = definition
@@ -215,7 +215,7 @@ private struct Overlap {
             truth[result.text(row, 0)] = result.integer(row, 1)
         }
         var outcome = Outcome(rows: truth.count)
-        outcome.repeatedStamps = truth.count - Set(truth.values).count
+        outcome.repeatedTimestamps = truth.count - Set(truth.values).count
         for reader in readers {
             let wrong = truth.filter { reader.seen[$0.key] != $0.value }.map(\.key)
             if !wrong.isEmpty { outcome.missed[reader.name] = Set(wrong) }
@@ -233,20 +233,21 @@ private struct Overlap {
         )
         try foreign.run("SELECT pg_drop_replication_slot($1)", [.text(slot)])
         var last: Int64 = 0
-        var stamps: [Int64] = []
+        var timestamps: [Int64] = []
         for row in 0..<log.count {
             let line = log.text(row, 0)
             if line.hasPrefix("COMMIT") {
-                guard let first = stamps.min(), let end = stamps.max() else { continue }
+                guard let first = timestamps.min(), let end = timestamps.max() else { continue }
                 outcome.transactions += 1
                 if first <= last { outcome.disorder += 1 }
                 last = max(last, end)
-                stamps = []
+                timestamps = []
             } else if line.hasPrefix("table public.\"TodoItem\":"),
                 let prefix = line.range(of: " version[bigint]:"),
-                let stamp = Int64(line[prefix.upperBound...].prefix { $0.isNumber }), stamp > 0
+                let timestamp = Int64(line[prefix.upperBound...].prefix { $0.isNumber }),
+                timestamp > 0
             {
-                stamps.append(stamp)
+                timestamps.append(timestamp)
             }
         }
     }
@@ -285,7 +286,7 @@ private struct Overlap {
             INSERT INTO "TodoItem" ("id", "text", "complete", "userId") VALUES ($1, $2, FALSE, $3)
             ON CONFLICT ("id") DO UPDATE SET "text" = excluded."text"
             """
-        let stamp = """
+        let timestamp = """
             UPDATE "TodoItem" SET "version" = \(time), "updatedAt" = clock_timestamp()
             WHERE "id" = $1
             """
@@ -303,7 +304,7 @@ private struct Overlap {
                 for (id, owner) in ids.sorted(by: { $0.key < $1.key }) {
                     let text = "f\(number) \(write)"
                     try connection.run(put, [.text(id), .text(text), .text(owner)])
-                    if isNaive { try connection.run(stamp, [.text(id)]) }
+                    if isNaive { try connection.run(timestamp, [.text(id)]) }
                 }
                 let wait = Double(random.next() % 30) / 1000
                 try connection.run("SELECT pg_sleep($1)", [.real(wait)])
@@ -317,7 +318,7 @@ private struct Overlap {
             do {
                 return try body()
             } catch let error as PostgresError where error.isTransient {
-                _ = connection.settle()
+                _ = connection.endTransaction()
             }
         }
     }
@@ -379,7 +380,7 @@ private struct Reader: Sendable {
             request.opening = [UInt8(ascii: "[")]
             let page = try await store.changes(request, in: table)
             take(page.bytes)
-            after = page.next ?? page.clock.stamp
+            after = page.next ?? page.clock.timestamp
             return page.next != nil
         case .time:
             var request = ListRequest()
@@ -412,9 +413,9 @@ private struct Reader: Sendable {
         request.rowsMax = Self.rowsMax
         let page = try await store.list(request, in: table)
         let rows = take(page.bytes)
-        for (id, stamp) in rows {
-            skip = stamp / 1000 == after / 1000 ? skip + 1 : 1
-            (after, afterID) = (stamp, id)
+        for (id, timestamp) in rows {
+            skip = timestamp / 1000 == after / 1000 ? skip + 1 : 1
+            (after, afterID) = (timestamp, id)
         }
         return !rows.isEmpty
     }
@@ -427,7 +428,7 @@ private struct Reader: Sendable {
         var taken: [(String, Int64)] = []
         for row in rows {
             guard let id = row["id"] as? String, let text = row["version"] as? String,
-                let version = RowVersion.stamp(text)
+                let version = RowVersion.timestamp(text)
             else { continue }
             seen[id] = version
             taken.append((id, version))

@@ -50,8 +50,8 @@ struct DatabaseCopyTests {
         return formatter.string(from: Date(timeIntervalSince1970: 1_800_000_000))
     }()
 
-    private static func insert(named name: String, _ door: Door) async -> ServerResponse {
-        await door.send(
+    private static func insert(named name: String, _ server: TestServer) async -> ServerResponse {
+        await server.send(
             "POST",
             "/tables/Thing",
             #"{"label":"\#(name)"}"#,
@@ -72,13 +72,13 @@ struct DatabaseCopyTests {
         var named: [String: String] = [:]
     }
 
-    private static func fill(_ door: Door) async throws -> Device {
+    private static func fill(_ server: TestServer) async throws -> Device {
         var device = Device()
         var random = SeededGenerator(seed: 11)
         func pick(_ values: [String]) -> String {
             values[Int(random.next() % UInt64(values.count))]
         }
-        for table in ["Thing", "Gone"] { try await link(to: table, door, &device) }
+        for table in ["Thing", "Gone"] { try await link(to: table, server, &device) }
         for start in stride(from: 0, to: rows, by: 500) {
             let requests = (start..<start + 500).map { number in
                 """
@@ -97,7 +97,7 @@ struct DatabaseCopyTests {
                 """
             }
             let body = "{\"requests\":[" + requests.joined(separator: ",") + "]}"
-            let answer = await door.send("POST", "/$batch", body)
+            let answer = await server.send("POST", "/$batch", body)
             let answers = answer.row["responses"] as? [[String: Any]] ?? []
             let isDone = answers.allSatisfy { $0["status"] as? Int == 201 }
             #expect(isDone && answers.count == 500, "\(answer.text.prefix(300))")
@@ -106,16 +106,16 @@ struct DatabaseCopyTests {
             for number in 0..<3 {
                 let members = table == "Thing" ? #""label":"x","hour":"10:00:00""# : #""text":"x""#
                 let body = #"{"id":"x\#(number)",\#(members)}"#
-                #expect(await door.send("POST", "/tables/\(table)", body).status == 201)
+                #expect(await server.send("POST", "/tables/\(table)", body).status == 201)
             }
-            try await link(to: table, door, &device)
-            #expect(await door.send("DELETE", "/tables/\(table)/x1").status == 204)
+            try await link(to: table, server, &device)
+            #expect(await server.send("DELETE", "/tables/\(table)/x1").status == 204)
         }
-        let row = await door.send("GET", "/tables/Thing/x0")
+        let row = await server.send("GET", "/tables/Thing/x0")
         device.version = row.headers["ETag"] ?? ""
-        let changed = await door.send("PATCH", "/tables/Thing/x0", #"{"pieces":1}"#)
+        let changed = await server.send("PATCH", "/tables/Thing/x0", #"{"pieces":1}"#)
         #expect(changed.status == 200)
-        let first = await insert(named: "file", door)
+        let first = await insert(named: "file", server)
         #expect(first.status == 201)
         device.named["file"] = first.text
         return device
@@ -124,14 +124,14 @@ struct DatabaseCopyTests {
     /// A delta link to the changes from now on, and a next link into the middle of its list.
     private static func link(
         to table: String,
-        _ door: Door,
+        _ server: TestServer,
         _ device: inout Device
     ) async throws {
-        var list = await door.send("GET", "/tables/\(table)", headers: tracking)
+        var list = await server.send("GET", "/tables/\(table)", headers: tracking)
         var next = list.row["nextLink"] as? String
         if let next { device.pages.append("/tables/\(table)?" + next) }
         while let link = next {
-            list = await door.send("GET", "/tables/\(table)?" + link)
+            list = await server.send("GET", "/tables/\(table)?" + link)
             next = list.row["nextLink"] as? String
         }
         let link = try #require(list.row["@odata.deltaLink"] as? String)
@@ -139,27 +139,27 @@ struct DatabaseCopyTests {
     }
 
     /// Everything that the server returns about its tables.
-    private static func answers(_ door: Door, _ device: Device) async -> [String] {
+    private static func answers(_ server: TestServer, _ device: Device) async -> [String] {
         var texts: [String] = []
         for table in ["Thing", "Gone"] {
             let list = "/tables/\(table)?$orderby=id&$count=true&__includeDeleted=true"
-            texts += await pages(list, door).texts
-            texts.append(await door.send("GET", "/tables/\(table)/$digest").text)
+            texts += await pages(list, server).texts
+            texts.append(await server.send("GET", "/tables/\(table)/$digest").text)
         }
-        for link in device.pages + device.links { texts += await pages(link, door).texts }
+        for link in device.pages + device.links { texts += await pages(link, server).texts }
         return texts
     }
 
     /// All pages from a link on, and the ids on them.
     private static func pages(
         _ target: String,
-        _ door: Door
+        _ server: TestServer
     ) async -> (texts: [String], ids: [String]) {
         var found: (texts: [String], ids: [String]) = ([], [])
         var target = target
         let path = target.prefix { $0 != "?" }
         while true {
-            let page = await door.send("GET", target)
+            let page = await server.send("GET", target)
             let epoch = page.headers["Tideline-Epoch"] ?? ""
             found.texts.append("\(page.status) \(epoch) \(page.text)")
             found.ids += page.ids
@@ -191,47 +191,47 @@ struct DatabaseCopyTests {
     func aCopyIsTheSameDatabaseForItsDevices() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
-            var door: Door? = try await Door(Self.tables, path: file)
-            var device = try await Self.fill(try #require(door))
-            let before = await Self.answers(try #require(door), device)
-            try await expectWhole(try #require(door), device)
-            await door?.store.stop()
+            var server: TestServer? = try await TestServer(Self.tables, path: file)
+            var device = try await Self.fill(try #require(server))
+            let before = await Self.answers(try #require(server), device)
+            try await expectWhole(try #require(server), device)
+            await server?.store.stop()
             var query = AuditQuery()
             query.countMax = 2 * Self.rows
             let audit = try DatabaseInspection(path: file).audit(query)
             #expect(audit.count > Self.rows)
             let url = try PostgresCluster.shared().database()
             try Self.copy(.sqlite(path: file), .postgres(url: url))
-            #expect(try PostgresCare(url: url).audit(query) == audit)
-            door = try await Door(Self.tables, onPostgres: true, database: url)
-            expectSame(await Self.answers(try #require(door), device), before)
-            try await goOn(try #require(door), &device, #""label":"merged""#)
-            let changed = await Self.answers(try #require(door), device)
-            await door?.store.stop()
-            let grown = try PostgresCare(url: url).audit(query)
+            #expect(try PostgresMaintenance(url: url).audit(query) == audit)
+            server = try await TestServer(Self.tables, onPostgres: true, database: url)
+            expectSame(await Self.answers(try #require(server), device), before)
+            try await goOn(try #require(server), &device, #""label":"merged""#)
+            let changed = await Self.answers(try #require(server), device)
+            await server?.store.stop()
+            let grown = try PostgresMaintenance(url: url).audit(query)
             #expect(grown.count > audit.count)
             let back = directory + "/back.db"
             try Self.copy(.postgres(url: url), .sqlite(path: back))
             #expect(try DatabaseInspection(path: back).audit(query) == grown)
-            door = try await Door(Self.tables, path: back)
-            expectSame(await Self.answers(try #require(door), device), changed)
-            try await goOn(try #require(door), &device, #""weight":3"#)
-            await door?.store.stop()
+            server = try await TestServer(Self.tables, path: back)
+            expectSame(await Self.answers(try #require(server), device), changed)
+            try await goOn(try #require(server), &device, #""weight":3"#)
+            await server?.store.stop()
         }
     }
 
     /// The links lead to all rows and tombstones, and there are enough of them to fill pages.
-    private func expectWhole(_ door: Door, _ device: Device) async throws {
+    private func expectWhole(_ server: TestServer, _ device: Device) async throws {
         try #require(device.links.count == 4 && device.pages.count == 2)
-        let first = await Self.pages(device.links[0], door)
+        let first = await Self.pages(device.links[0], server)
         #expect(first.texts.count > 20 && Set(first.ids).count == Self.rows + 4)
         for link in device.links {
-            let changes = await Self.pages(link, door)
+            let changes = await Self.pages(link, server)
             #expect(changes.texts.allSatisfy { $0.hasPrefix("200") })
             #expect(changes.texts.contains { $0.contains("@removed") && $0.contains("x1") })
         }
         for page in device.pages {
-            #expect(await Self.pages(page, door).texts.allSatisfy { $0.hasPrefix("200") })
+            #expect(await Self.pages(page, server).texts.allSatisfy { $0.hasPrefix("200") })
         }
     }
 
@@ -244,13 +244,13 @@ struct DatabaseCopyTests {
 
     /// Writes as the device continues: repeated requests, a merge with an earlier base version, and rows that all of
     /// its links lead to.
-    private func goOn(_ door: Door, _ device: inout Device, _ change: String) async throws {
+    private func goOn(_ server: TestServer, _ device: inout Device, _ change: String) async throws {
         let name = "after\(device.named.count)"
         for (name, text) in device.named {
-            let again = await Self.insert(named: name, door)
+            let again = await Self.insert(named: name, server)
             #expect(again.status == 201 && again.text == text)
         }
-        let merged = await door.send(
+        let merged = await server.send(
             "PATCH",
             "/tables/Thing/x0",
             "{\(change)}",
@@ -258,19 +258,19 @@ struct DatabaseCopyTests {
         )
         #expect(merged.status == 200, "\(merged.text)")
         #expect(merged.row["pieces"] as? Int == 1 && merged.row["label"] as? String == "merged")
-        let made = await Self.insert(named: name, door)
-        #expect(made.status == 201)
-        device.named[name] = made.text
-        let gone = await door.send("POST", "/tables/Gone", #"{"id":"\#(name)"}"#)
+        let created = await Self.insert(named: name, server)
+        #expect(created.status == 201)
+        device.named[name] = created.text
+        let gone = await server.send("POST", "/tables/Gone", #"{"id":"\#(name)"}"#)
         #expect(gone.status == 201)
         for (index, link) in device.links.enumerated() {
-            let id = index % 2 == 0 ? made.row["id"] as? String ?? "" : name
-            let ids = await Self.pages(link, door).ids
+            let id = index % 2 == 0 ? created.row["id"] as? String ?? "" : name
+            let ids = await Self.pages(link, server).ids
             #expect(ids.count(where: { $0 == id }) == 1)
             #expect(index % 2 == 1 || ids.contains("x0"))
         }
-        try await Self.link(to: "Thing", door, &device)
-        try await Self.link(to: "Gone", door, &device)
+        try await Self.link(to: "Thing", server, &device)
+        try await Self.link(to: "Gone", server, &device)
     }
 
     /// The counts of rows that left a millisecond, which a classic client needs, are unknown after the copy.
@@ -279,27 +279,27 @@ struct DatabaseCopyTests {
         try await withTemporaryDirectory { directory in
             let clock = TestClock(step: 0)
             let file = directory + "/first.db"
-            var door = try await Door(path: file, clock: clock)
+            var server = try await TestServer(path: file, clock: clock)
             for id in 0..<6 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
             }
             let time = "2027-01-15T08:00:00.000Z"
             let query = "$filter=updatedAt ge datetimeoffset'\(time)'&$orderby=updatedAt"
-            let first = await door.send("GET", "/tables/TodoItem?\(query)&$top=3", classic: true)
+            let first = await server.send("GET", "/tables/TodoItem?\(query)&$top=3", classic: true)
             #expect(first.ids == ["0", "1", "2"])
-            _ = await door.send("PATCH", "/tables/TodoItem/0", #"{"text":"b"}"#)
-            await door.store.stop()
+            _ = await server.send("PATCH", "/tables/TodoItem/0", #"{"text":"b"}"#)
+            await server.store.stop()
             let url = try PostgresCluster.shared().database()
             try ServerDatabase.copy(from: .sqlite(path: file), to: .postgres(url: url))
-            door = try await Door(onPostgres: true, database: url, clock: clock)
-            _ = await door.send("PATCH", "/tables/TodoItem/1", #"{"text":"b"}"#)
-            let rest = await door.send(
+            server = try await TestServer(onPostgres: true, database: url, clock: clock)
+            _ = await server.send("PATCH", "/tables/TodoItem/1", #"{"text":"b"}"#)
+            let rest = await server.send(
                 "GET",
                 "/tables/TodoItem?\(query)&$top=50&$skip=3",
                 classic: true
             )
             #expect(Set(rest.ids).isSuperset(of: ["3", "4", "5", "0", "1"]))
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -307,22 +307,22 @@ struct DatabaseCopyTests {
     func anUnfinishedCopyIsNotServed() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
-            let door = try await Door([Door.todo], path: file)
-            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            let server = try await TestServer([TestServer.todo], path: file)
+            #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
             let url = try PostgresCluster.shared().database()
             let target = ServerConfiguration.Database.postgres(url: url)
             let inUse = #expect(throws: DatabaseError.self) {
                 try ServerDatabase.copy(from: .sqlite(path: file), to: target)
             }
             #expect(inUse?.code == .inUse)
-            await door.store.stop()
+            await server.store.stop()
             #expect(throws: Killed.self) {
                 try ServerDatabase.copy(from: .sqlite(path: file), to: target) { _, _ in
                     throw Killed()
                 }
             }
             await #expect(throws: DatabaseError.self) {
-                _ = try await Door([Door.todo], onPostgres: true, database: url)
+                _ = try await TestServer([TestServer.todo], onPostgres: true, database: url)
             }
             var configuration = ServerConfiguration()
             configuration.database = target
@@ -332,7 +332,7 @@ struct DatabaseCopyTests {
             let back = ServerConfiguration.Database.sqlite(path: directory + "/back.db")
             #expect(throws: DatabaseError.self) { try ServerDatabase.copy(from: target, to: back) }
             // Rows that were written to the source during the copy are not in the copy.
-            let other = try await Door([Door.todo], path: file)
+            let other = try await TestServer([TestServer.todo], path: file)
             #expect(await other.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 201)
             await other.store.stop()
             #expect(throws: DatabaseError.self) {
@@ -345,10 +345,10 @@ struct DatabaseCopyTests {
     func existingTablesAreNotOverwritten() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
-            let door = try await Door([Door.todo], path: file)
-            await door.store.stop()
+            let server = try await TestServer([TestServer.todo], path: file)
+            await server.store.stop()
             let url = try PostgresCluster.shared().database()
-            let there = try await Door([Door.todo], onPostgres: true, database: url)
+            let there = try await TestServer([TestServer.todo], onPostgres: true, database: url)
             let error = #expect(throws: DatabaseError.self) {
                 try ServerDatabase.copy(from: .sqlite(path: file), to: .postgres(url: url))
             }

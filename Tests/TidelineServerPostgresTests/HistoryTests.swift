@@ -78,7 +78,7 @@ struct HistoryTests {
     func epochBeforeWrites() async throws {
         let url = try PostgresCluster.shared().database()
         // Only the writer finds out, not the check of the clocks.
-        let writes = try await PostgresWrites(url) { $0.lookPause = 3_600_000 }
+        let writes = try await PostgresWrites(url) { $0.checkPause = 3_600_000 }
         let reported = Mutex<[String]>([])
         writes.store.watchEpoch { epoch in reported.withLock { $0.append(epoch) } }
         try await writes.insert("a")
@@ -96,7 +96,7 @@ struct HistoryTests {
     func restored() async throws {
         let url = try PostgresCluster.shared().database()
         _ = try await Self.epoch(url)
-        let renewed = try PostgresCare(url: url).renewEpoch()
+        let renewed = try PostgresMaintenance(url: url).renewEpoch()
         #expect(try await Self.epoch(url) == renewed)
     }
 

@@ -23,22 +23,22 @@ struct LiveHintTests {
         let url: String
         let listener: PostgresTableStore
         let writer: PostgresTableStore
-        private let reported = ReportedStamp()
+        private let reported = ReportedTimestamp()
 
-        private final class ReportedStamp: Sendable {
-            let stamp = Mutex<Int64>(0)
+        private final class ReportedTimestamp: Sendable {
+            let timestamp = Mutex<Int64>(0)
         }
 
         init(pooler: PostgresPooler? = nil, looksEvery pause: Int32? = nil) async throws {
             url = try PostgresCluster.shared().database()
-            writer = try await OwnedTable.store(url, Door.todo)
+            writer = try await OwnedTable.store(url, TestServer.todo)
             let address = pooler?.url(of: url) ?? url
-            listener = try await OwnedTable.store(address, Door.todo) { options in
-                if let pause { options.lookPause = pause }
+            listener = try await OwnedTable.store(address, TestServer.todo) { options in
+                if let pause { options.checkPause = pause }
             }
-            try await listener.watch { [reported] stamps in
-                for stamp in stamps where stamp.table == "todoitem" {
-                    reported.stamp.withLock { $0 = max($0, stamp.stamp) }
+            try await listener.watch { [reported] timestamps in
+                for timestamp in timestamps where timestamp.table == "todoitem" {
+                    reported.timestamp.withLock { $0 = max($0, timestamp.timestamp) }
                 }
             }
         }
@@ -48,16 +48,16 @@ struct LiveHintTests {
             var count = 0
             try await PostgresWrites.soon {
                 count += 1
-                _ = try await OwnedTable.put("begin\(count)", of: "", writer, Door.todo)
-                return reported.stamp.withLock { $0 > 0 }
+                _ = try await OwnedTable.put("begin\(count)", of: "", writer, TestServer.todo)
+                return reported.timestamp.withLock { $0 > 0 }
             }
         }
 
         /// Writes a row; returns when the other server has reported it.
         func write(_ id: String) async throws {
-            let made = try await OwnedTable.put(id, of: "", writer, Door.todo)
-            let stamp = try #require(made.row?.state.version)
-            try await PostgresWrites.soon { reported.stamp.withLock { $0 >= stamp } }
+            let created = try await OwnedTable.put(id, of: "", writer, TestServer.todo)
+            let timestamp = try #require(created.row?.state.version)
+            try await PostgresWrites.soon { reported.timestamp.withLock { $0 >= timestamp } }
         }
 
         func stop() async {

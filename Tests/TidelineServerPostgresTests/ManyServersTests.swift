@@ -12,24 +12,24 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct ManyServersTests {
-    private static func doors(
+    private static func servers(
         _ tables: [[TableDefinition]],
         dynamic: Bool
-    ) async throws -> (doors: [Door], url: String) {
+    ) async throws -> (servers: [TestServer], url: String) {
         let url = try PostgresCluster.shared().database()
-        var doors: [Door] = []
+        var servers: [TestServer] = []
         for declared in tables {
-            doors.append(
-                try await Door(declared, onPostgres: true, database: url, dynamic: dynamic)
+            servers.append(
+                try await TestServer(declared, onPostgres: true, database: url, dynamic: dynamic)
             )
         }
-        return (doors, url)
+        return (servers, url)
     }
 
     @Test("A server serves tables and columns that another server has added")
     func aServerSeesATableChangeByAnotherServer() async throws {
-        let (doors, _) = try await Self.doors([[], []], dynamic: true)
-        let (one, other) = (doors[0], doors[1])
+        let (servers, _) = try await Self.servers([[], []], dynamic: true)
+        let (one, other) = (servers[0], servers[1])
         #expect(await other.send("GET", "/tables/Fresh/a").status == 404)
         var answer = await one.send("POST", "/tables/Fresh", #"{"id":"a","text":"one"}"#)
         #expect(answer.status == 201)
@@ -66,8 +66,8 @@ struct ManyServersTests {
 
     @Test("An atomic group may add columns to the same table more than once")
     func aGroupMayAddColumnsMoreThanOnce() async throws {
-        let (doors, _) = try await Self.doors([[], []], dynamic: true)
-        let created = await doors[0].send("POST", "/tables/Fresh", #"{"id":"a","text":"t"}"#)
+        let (servers, _) = try await Self.servers([[], []], dynamic: true)
+        let created = await servers[0].send("POST", "/tables/Fresh", #"{"id":"a","text":"t"}"#)
         #expect(created.status == 201)
         func part(_ id: String, _ body: String) -> String {
             """
@@ -77,21 +77,21 @@ struct ManyServersTests {
         }
         let parts = [part("1", #"{"x":1}"#), part("2", #"{"y":2}"#), part("3", #"{"z":3}"#)]
         let body = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
-        let answer = await doors[0].send("POST", "/$batch", body)
+        let answer = await servers[0].send("POST", "/$batch", body)
         let statuses = (answer.row["responses"] as? [[String: Any]] ?? []).map {
             $0["status"] as? Int
         }
         #expect(statuses == [200, 200, 200], "\(answer.text)")
-        for door in doors {
-            let row = await door.send("GET", "/tables/Fresh/a").row
+        for server in servers {
+            let row = await server.send("GET", "/tables/Fresh/a").row
             #expect(["x", "y", "z"].map { row[$0] as? Double } == [1, 2, 3])
         }
     }
 
     @Test("Two servers that add columns at the same time lose no column and no value")
     func serversThatAddColumnsTogetherKeepAllOfThem() async throws {
-        let (doors, _) = try await Self.doors([[], []], dynamic: true)
-        let created = await doors[0].send("POST", "/tables/Fresh", #"{"id":"a"}"#)
+        let (servers, _) = try await Self.servers([[], []], dynamic: true)
+        let created = await servers[0].send("POST", "/tables/Fresh", #"{"id":"a"}"#)
         #expect(created.status == 201)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<4 {
@@ -100,8 +100,8 @@ struct ManyServersTests {
                         let body = #"{"c\#(number)_\#(index)":\#(index + 1)}"#
                         var status = 503
                         try await until {
-                            let door = doors[number % 2]
-                            status = await door.send("PATCH", "/tables/Fresh/a", body).status
+                            let server = servers[number % 2]
+                            status = await server.send("PATCH", "/tables/Fresh/a", body).status
                             return status != 503
                         }
                         #expect(status == 200)
@@ -110,8 +110,8 @@ struct ManyServersTests {
             }
             try await group.waitForAll()
         }
-        for door in doors {
-            let row = await door.send("GET", "/tables/Fresh/a").row
+        for server in servers {
+            let row = await server.send("GET", "/tables/Fresh/a").row
             for number in 0..<4 {
                 for index in 0..<10 {
                     #expect(row["c\(number)_\(index)"] as? Double == Double(index + 1))
@@ -122,37 +122,40 @@ struct ManyServersTests {
 
     @Test("A server continues with added columns and responds with 503 for a dropped one")
     func aServerContinuesAlongsideOneWithMoreColumns() async throws {
-        var wide = Door.todo
+        var wide = TestServer.todo
         wide.schema.columns.append(ColumnDefinition("level", .integer))
-        let (doors, url) = try await Self.doors([[Door.todo], [wide]], dynamic: false)
-        var answer = await doors[1].send("POST", "/tables/TodoItem", #"{"id":"a","level":3}"#)
+        let (servers, url) = try await Self.servers([[TestServer.todo], [wide]], dynamic: false)
+        var answer = await servers[1].send("POST", "/tables/TodoItem", #"{"id":"a","level":3}"#)
         #expect(answer.status == 201)
-        answer = await doors[0].send("PATCH", "/tables/TodoItem/a", #"{"text":"b"}"#)
+        answer = await servers[0].send("PATCH", "/tables/TodoItem/a", #"{"text":"b"}"#)
         #expect(answer.status == 200, "\(answer.text)")
-        #expect(await doors[0].send("GET", "/tables/TodoItem").ids == ["a"])
-        #expect(await doors[1].send("GET", "/tables/TodoItem/a").row["level"] as? Double == 3)
+        #expect(await servers[0].send("GET", "/tables/TodoItem").ids == ["a"])
+        #expect(await servers[1].send("GET", "/tables/TodoItem/a").row["level"] as? Double == 3)
         // Its own column was dropped: it reports that until it is restarted with the current declaration.
         var other = wide
         other.schema.columns.removeAll { $0.name == "rank" }
-        let last = try await Door([other], onPostgres: true, database: url)
+        let last = try await TestServer([other], onPostgres: true, database: url)
         #expect(await last.send("GET", "/tables/TodoItem/a").status == 200)
         for target in ["/tables/TodoItem", "/tables/TodoItem/a"] {
-            let answer = await doors[0].send("GET", target)
+            let answer = await servers[0].send("GET", target)
             #expect(answer.status == 503 && answer.headers["Retry-After"] != nil)
         }
-        let write = await doors[0].send("PATCH", "/tables/TodoItem/a", #"{"text":"c"}"#)
+        let write = await servers[0].send("PATCH", "/tables/TodoItem/a", #"{"text":"c"}"#)
         #expect(write.status == 503)
     }
 
     @Test("Running servers reject delta links of the previous epoch")
     func aNewEpochIsSeenByRunningServers() async throws {
-        let (doors, url) = try await Self.doors([[Door.todo], [Door.todo]], dynamic: false)
-        let created = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let (servers, url) = try await Self.servers(
+            [[TestServer.todo], [TestServer.todo]],
+            dynamic: false
+        )
+        let created = await servers[0].send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         #expect(created.status == 201)
         var links: [String] = []
         var epochs: Set<String> = []
-        for door in doors {
-            let list = await door.send(
+        for server in servers {
+            let list = await server.send(
                 "GET",
                 "/tables/TodoItem",
                 headers: ["Prefer": "odata.track-changes"]
@@ -164,16 +167,16 @@ struct ManyServersTests {
         #expect(epochs.count == 1)
         let database = try PostgresConnection(PostgresAddress(url))
         try database.run("UPDATE tideline.state SET \"value\" = 'other' WHERE \"key\" = 'epoch'")
-        for (door, link) in zip(doors, links) {
-            #expect(await door.send("GET", link).status == 410)
-            let list = await door.send("GET", "/tables/TodoItem?$top=1")
+        for (server, link) in zip(servers, links) {
+            #expect(await server.send("GET", link).status == 410)
+            let list = await server.send("GET", "/tables/TodoItem?$top=1")
             #expect(list.headers["Tideline-Epoch"] == "other")
         }
     }
 
     @Test("A selection reads only its columns") func aSelectionReadsOnlyItsColumns() async throws {
-        let (doors, url) = try await Self.doors([[Door.todo]], dynamic: false)
-        let answer = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a","text":"t"}"#)
+        let (servers, url) = try await Self.servers([[TestServer.todo]], dynamic: false)
+        let answer = await servers[0].send("POST", "/tables/TodoItem", #"{"id":"a","text":"t"}"#)
         #expect(answer.status == 201)
         let role = "r\(UUID().uuidString.lowercased().prefix(8))"
         try PostgresConnection(PostgresAddress(url)).execute(
@@ -188,7 +191,7 @@ struct ManyServersTests {
         let store = try PostgresTableStore(
             url: url.replacing("//postgres@", with: "//\(role)@")
         )
-        let table = Table(Door.todo)
+        let table = Table(TestServer.todo)
         var request = ListRequest()
         request.order = [SortKey(column: "text")]
         request.opening = [UInt8(ascii: "[")]

@@ -135,8 +135,8 @@ struct OwnerClockRemovalTests {
         #expect(try Self.rows(url) == rows)
         let todo = try await store.clock(of: Table(Self.todo))
         let note = try await store.clock(of: Table(Self.note))
-        #expect([todo.stamp, todo.horizon] == [Self.lastTodo, Self.lastTodo])
-        #expect([note.stamp, note.horizon] == [Self.lastNote, Self.lastNote])
+        #expect([todo.timestamp, todo.horizon] == [Self.lastTodo, Self.lastTodo])
+        #expect([note.timestamp, note.horizon] == [Self.lastNote, Self.lastNote])
         #expect(try Self.value("format", url) == "5")
         #expect(try Self.value("epoch", url) != epoch)
         // A table that had one clock keeps its triggers.
@@ -195,7 +195,7 @@ struct OwnerClockRemovalTests {
 
     @Test("A delta link of an owner clock is rejected like one of another epoch")
     func oldLinks() async throws {
-        let door = try await Door(
+        let server = try await TestServer(
             Self.tables,
             onPostgres: true,
             database: try Self.database(),
@@ -204,11 +204,11 @@ struct OwnerClockRemovalTests {
         let anna = try Tokens.headers("anna")
         // The server of the dump gave it to this user.
         let link = "%24deltatoken=AQJRIoEHoPrksS23TIOTRs8ufdFH8DPVyxwABmEmP2U_rg"
-        let answer = await door.send("GET", "/tables/TodoItem?" + link, headers: anna)
+        let answer = await server.send("GET", "/tables/TodoItem?" + link, headers: anna)
         #expect(answer.status == 410 && answer.text.contains("epochChanged"), "\(answer.text)")
-        let list = await door.send("GET", "/tables/TodoItem", headers: anna)
+        let list = await server.send("GET", "/tables/TodoItem", headers: anna)
         #expect(Set(list.rows.compactMap { $0["id"] as? String }) == ["a1", "a2"])
-        await door.store.stop()
+        await server.store.stop()
     }
 
     @Test("The second start changes nothing")
@@ -237,7 +237,7 @@ struct OwnerClockRemovalTests {
             let store = try await Self.store(url, [Self.todo, Self.tour])
             let clock = try await store.clock(of: Table(Self.todo))
             let found = try external.run("SELECT \"version\" FROM \"TodoItem\" WHERE \"id\" = 'u1'")
-            #expect(found.integer(0, 0) > Self.lastTodo && found.integer(0, 0) == clock.stamp)
+            #expect(found.integer(0, 0) > Self.lastTodo && found.integer(0, 0) == clock.timestamp)
             await store.stop()
         }
     }
@@ -255,7 +255,11 @@ struct OwnerClockRemovalTests {
         await #expect(throws: SchemaError.self) { _ = try await Self.store(url, [other]) }
         #expect(try Self.state(url) == state)
 
-        let dry = try PostgresCare(url: url).migrate(Self.tables, isComplete: true, isDry: true)
+        let dry = try PostgresMaintenance(url: url).migrate(
+            Self.tables,
+            isComplete: true,
+            isDry: true
+        )
         #expect(dry.steps.map(\.kind) == [.removeOwnerClocks, .removeOwnerClocks])
         #expect(dry.statements.contains { $0.contains("DROP TABLE IF EXISTS") })
         #expect(try Self.state(url) == state)
@@ -264,7 +268,11 @@ struct OwnerClockRemovalTests {
         try holder.execute("BEGIN; LOCK TABLE tideline.owner_moved IN ACCESS SHARE MODE")
         let migration = Task {
             try await onThread {
-                _ = try PostgresCare(url: url).migrate(Self.tables, isComplete: true, isDry: false)
+                _ = try PostgresMaintenance(url: url).migrate(
+                    Self.tables,
+                    isComplete: true,
+                    isDry: false
+                )
             }
         }
         // It has migrated the clocks, and is about to drop the tables.
@@ -289,9 +297,11 @@ struct OwnerClockRemovalTests {
         let url = try Self.database()
         let errors = [
             #expect(throws: DatabaseError.self) { try PostgresCopy(reading: url).state() },
-            #expect(throws: DatabaseError.self) { try PostgresCare(url: url).resetClocks(of: nil) },
             #expect(throws: DatabaseError.self) {
-                try PostgresCare(url: url).purgeTombstones(of: nil, olderThan: 0)
+                try PostgresMaintenance(url: url).resetClocks(of: nil)
+            },
+            #expect(throws: DatabaseError.self) {
+                try PostgresMaintenance(url: url).purgeTombstones(of: nil, olderThan: 0)
             },
         ]
         for error in errors {

@@ -45,16 +45,20 @@ struct PoolerTests {
     func callersOfTwoServersShareFewConnections() async throws {
         let url = try PostgresCluster.shared().database()
         let pooled = try Self.pooler.get().url(of: url)
-        let doors = [
-            try await Door([Door.todo], onPostgres: true, database: pooled),
-            try await Door([Door.todo], onPostgres: true, database: pooled),
+        let servers = [
+            try await TestServer([TestServer.todo], onPostgres: true, database: pooled),
+            try await TestServer([TestServer.todo], onPostgres: true, database: pooled),
         ]
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<6 {
                 group.addTask {
                     for number in 0..<15 {
                         let body = #"{"id":"c\#(caller)-\#(number)","text":"t"}"#
-                        let answer = await doors[caller % 2].send("POST", "/tables/TodoItem", body)
+                        let answer = await servers[caller % 2].send(
+                            "POST",
+                            "/tables/TodoItem",
+                            body
+                        )
                         #expect(answer.status == 201, "\(answer.text)")
                     }
                 }
@@ -63,8 +67,8 @@ struct PoolerTests {
         }
         let external = try PostgresConnection(PostgresAddress(pooled))
         try external.run(#"INSERT INTO "TodoItem" ("id", "text") VALUES ('beside', 'psql')"#)
-        for door in doors {
-            let list = await door.send("GET", "/tables/TodoItem?$top=100&$orderby=updatedAt")
+        for server in servers {
+            let list = await server.send("GET", "/tables/TodoItem?$top=100&$orderby=updatedAt")
             #expect(list.rows.count == 91 && list.ids.last == "beside")
             let versions = list.rows.compactMap { $0["version"] as? String }
             #expect(Set(versions).count == 91)

@@ -13,7 +13,7 @@ import TidelineTestSupport
 
 @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct PostgresFailureTests {
-    private func refusal(_ body: () async throws -> Void) async -> ServerError? {
+    private func rejection(_ body: () async throws -> Void) async -> ServerError? {
         await #expect(throws: ServerError.self) { try await body() }
     }
 
@@ -30,7 +30,7 @@ struct PostgresFailureTests {
         }
         // Its writer has a connection, and its readers have none.
         try await writes.insert("a")
-        let error = await refusal { _ = try await writes.row("a") }
+        let error = await rejection { _ = try await writes.row("a") }
         #expect(error?.status == 503)
         #expect(error?.headers["Retry-After"] != nil)
         others = []
@@ -53,8 +53,8 @@ struct PostgresFailureTests {
             LOCK TABLE "TodoItem" IN ACCESS EXCLUSIVE MODE
             """
         )
-        #expect(await refusal { _ = try await writes.row("a") }?.status == 503)
-        #expect(await refusal { try await writes.insert("b") }?.status == 503)
+        #expect(await rejection { _ = try await writes.row("a") }?.status == 503)
+        #expect(await rejection { try await writes.insert("b") }?.status == 503)
         try other.execute("COMMIT")
         #expect(try await writes.row("a") != nil)
         #expect(try await writes.insert("b").decision == .insert)
@@ -67,8 +67,8 @@ struct PostgresFailureTests {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database())
         let other = try PostgresConnection(PostgresAddress(writes.url))
         try other.execute("BEGIN; LOCK TABLE tideline.tables IN ACCESS EXCLUSIVE MODE")
-        let refused = await refusal { _ = try await writes.store.stored("todoitem") }
-        #expect(refused?.status == 503)
+        let rejected = await rejection { _ = try await writes.store.stored("todoitem") }
+        #expect(rejected?.status == 503)
         try other.execute("COMMIT")
         #expect(try await writes.store.stored("todoitem")?.name == "TodoItem")
         await writes.store.stop()
@@ -87,7 +87,7 @@ struct PostgresFailureTests {
             CREATE TRIGGER a_wait BEFORE INSERT ON "TodoItem" FOR EACH ROW EXECUTE FUNCTION wait();
             """
         )
-        #expect(await refusal { try await writes.insert("a") }?.status == 503)
+        #expect(await rejection { try await writes.insert("a") }?.status == 503)
         try other.execute("DROP TRIGGER a_wait ON \"TodoItem\"")
         #expect(try await writes.insert("a").decision == .insert)
         await writes.store.stop()
@@ -107,7 +107,7 @@ struct PostgresFailureTests {
             )
             let text = (0..<400).map { _ in UUID().uuidString }.joined()
             var done = 0
-            let full = await refusal {
+            let full = await rejection {
                 while done < 5000 {
                     try await writes.insert("a\(done)", text: text)
                     done += 1
@@ -183,7 +183,7 @@ struct PostgresFailureTests {
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \(Self.waits)",
             in: "postgres"
         )
-        let error = await refusal { _ = try await first.value }
+        let error = await rejection { _ = try await first.value }
         #expect(error?.code == ServerError.outcomeUnknown.code)
         #expect(try await writes.row("a") != nil)
         let again = Task { try await writes.insert("a", named: key) }

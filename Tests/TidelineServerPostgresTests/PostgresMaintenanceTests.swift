@@ -23,7 +23,7 @@ struct PostgresMaintenanceTests {
         indexes: [["title"]]
     )
 
-    private static let made = """
+    private static let created = """
         CREATE TABLE task (
             id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
             title varchar(80) NOT NULL,
@@ -62,13 +62,13 @@ struct PostgresMaintenanceTests {
     func anExistingTableIsAdopted() async throws {
         let url = try PostgresCluster.shared().database()
         let connection = try PostgresConnection(PostgresAddress(url))
-        try connection.execute(Self.made)
+        try connection.execute(Self.created)
         let before = try Self.columns(connection)
         // No server adopts it without the command.
-        let refusal = await #expect(throws: SchemaError.self) {
-            _ = try await Door([Self.task], onPostgres: true, database: url)
+        let rejection = await #expect(throws: SchemaError.self) {
+            _ = try await TestServer([Self.task], onPostgres: true, database: url)
         }
-        #expect(refusal?.description.contains("tideline migrate --dry-run") == true)
+        #expect(rejection?.description.contains("tideline migrate --dry-run") == true)
         let care = try Self.database([Self.task], url)
         let plan = try care.migrationPlan()
         #expect(plan.changesValues)
@@ -80,7 +80,7 @@ struct PostgresMaintenanceTests {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
         configuration.tables = [Self.task]
-        let page = try await Door(dashboard: configuration.makeDashboard())
+        let page = try await TestServer(dashboard: configuration.makeDashboard())
         let shown = await page.handler.handle(
             ServerRequest(method: "GET", path: "/$admin/migration", headers: ["Host": "localhost"])
         )
@@ -90,8 +90,8 @@ struct PostgresMaintenanceTests {
         #expect(try connection.run("SELECT to_regnamespace('tideline')").isNull(0, 0))
         #expect(try care.migrate().statements.count == plan.statements.count)
         #expect(try care.migrationPlan().isEmpty)
-        let door = try await Door([Self.task], onPostgres: true, database: url)
-        let list = await door.send(
+        let server = try await TestServer([Self.task], onPostgres: true, database: url)
+        let list = await server.send(
             "GET",
             "/tables/task?$orderby=title",
             headers: ["Prefer": "odata.track-changes"]
@@ -107,10 +107,10 @@ struct PostgresMaintenanceTests {
         // The program that wrote to it before continues, and devices see its rows.
         try connection.execute("INSERT INTO task (title) VALUES ('Beside')")
         let link = try #require(list.row["@odata.deltaLink"] as? String)
-        let changes = await door.send("GET", "/tables/task?" + link)
+        let changes = await server.send("GET", "/tables/task?" + link)
         #expect(changes.rows.map { $0["title"] as? String } == ["Beside"])
         let body = #"{"id":"own","title":"From a device"}"#
-        let write = await door.send("POST", "/tables/task", body)
+        let write = await server.send("POST", "/tables/task", body)
         #expect(write.status == 201, "\(write.text)")
         let secret = try connection.run("SELECT secret FROM task WHERE id = 'own'").text(0, 0)
         #expect(secret == "hidden")
@@ -141,22 +141,22 @@ struct PostgresMaintenanceTests {
         let url = try PostgresCluster.shared().database()
         var table = TableDefinition("task", columns: [ColumnDefinition("size", .string)])
         table.schema.columns.append(ColumnDefinition("rank", .integer))
-        var door: Door? = try await Door([table], onPostgres: true, database: url)
+        var server: TestServer? = try await TestServer([table], onPostgres: true, database: url)
         var versions: [String] = []
         for size in [#""5""#, #""much""#, "null"] {
-            let answer = await door?.send("POST", "/tables/task", #"{"size":\#(size)}"#)
+            let answer = await server?.send("POST", "/tables/task", #"{"size":\#(size)}"#)
             versions.append(answer?.row["version"] as? String ?? "")
         }
-        await door?.store.stop()
-        door = nil
+        await server?.store.stop()
+        server = nil
         var other = table
         other.schema.columns[0].type = .integer
         other.schema.columns[1].isNullable = false
         let care = try Self.database([other], url)
         let plan = try care.migrate()
         #expect(plan.changesValues && plan.steps.count == 2, "\(plan)")
-        door = try await Door([other], onPostgres: true, database: url)
-        let rows = await door?.send("GET", "/tables/task?$orderby=updatedAt").rows ?? []
+        server = try await TestServer([other], onPostgres: true, database: url)
+        let rows = await server?.send("GET", "/tables/task?$orderby=updatedAt").rows ?? []
         #expect(rows.map { $0["size"] as? Int } == [5, nil, nil])
         #expect(rows.allSatisfy { $0["rank"] as? Int == 0 })
         // Devices pull the changed rows.
@@ -166,13 +166,13 @@ struct PostgresMaintenanceTests {
     @Test("A running server sends the renewed epoch")
     func runningServersMakeDevicesPullAgain() async throws {
         let url = try PostgresCluster.shared().database()
-        let care = try Self.database([Door.todo], url)
+        let care = try Self.database([TestServer.todo], url)
         let error = #expect(throws: DatabaseError.self) { try care.renewEpoch() }
         #expect(error?.code == .missing)
-        let door = try await Door([Door.todo], onPostgres: true, database: url)
-        let before = await door.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
+        let server = try await TestServer([TestServer.todo], onPostgres: true, database: url)
+        let before = await server.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
         let epoch = try care.renewEpoch()
-        let after = await door.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
+        let after = await server.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
         #expect(before != epoch && after == epoch)
     }
 

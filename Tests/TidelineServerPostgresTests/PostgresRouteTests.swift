@@ -48,10 +48,10 @@ struct PostgresRouteTests {
         return "{" + members.joined(separator: ",") + "}"
     }
 
-    private static func doors() async throws -> [Door] {
-        var doors: [Door] = []
+    private static func servers() async throws -> [TestServer] {
+        var servers: [TestServer] = []
         for onPostgres in [false, true] {
-            let door = try await Door(
+            let server = try await TestServer(
                 [table],
                 onPostgres: onPostgres,
                 // Each write has the same time, however often a database reads the clock.
@@ -59,12 +59,12 @@ struct PostgresRouteTests {
             )
             var random = SeededGenerator(seed: 7)
             for number in 0..<rows {
-                let answer = await door.send("POST", "/tables/Part", row(number, &random))
+                let answer = await server.send("POST", "/tables/Part", row(number, &random))
                 #expect(answer.status == 201, "\(answer.text)")
             }
-            doors.append(door)
+            servers.append(server)
         }
-        return doors
+        return servers
     }
 
     private static let filters = [
@@ -85,7 +85,7 @@ struct PostgresRouteTests {
 
     @Test("Lists are the same on both databases for each filter and order")
     func listsAreTheSame() async throws {
-        let doors = try await Self.doors()
+        let servers = try await Self.servers()
         for (number, filter) in Self.filters.enumerated() {
             for (index, order) in Self.orders.enumerated() {
                 var options = [order, "$top=\(20 + 90 * (number % 2))"]
@@ -94,7 +94,7 @@ struct PostgresRouteTests {
                 if (number + index) % 4 == 1 { options.append("$select=id,price,hour,version") }
                 if (number + index) % 5 == 2 { options.append("$skip=3") }
                 let query = options.filter { !$0.isEmpty }.joined(separator: "&")
-                try await expectSamePages("/tables/Part?" + query, doors)
+                try await expectSamePages("/tables/Part?" + query, servers)
             }
         }
     }
@@ -108,11 +108,11 @@ struct PostgresRouteTests {
     }
 
     /// Follows the links of both servers.
-    private func expectSamePages(_ target: String, _ doors: [Door]) async throws {
+    private func expectSamePages(_ target: String, _ servers: [TestServer]) async throws {
         var targets = [target, target]
         for _ in 0..<4 {
             let answers = [
-                await doors[0].send("GET", targets[0]), await doors[1].send("GET", targets[1]),
+                await servers[0].send("GET", targets[0]), await servers[1].send("GET", targets[1]),
             ]
             #expect(answers[1].status == answers[0].status, "\(target): \(answers[1].text)")
             #expect(answers[1].text == answers[0].text, "\(target)")
@@ -125,10 +125,10 @@ struct PostgresRouteTests {
 
     @Test("Digests are the same on both databases after the same changes")
     func changesAndDigestsAreTheSame() async throws {
-        let doors = try await Self.doors()
+        let servers = try await Self.servers()
         var links: [String] = []
-        for door in doors {
-            let list = await door.send(
+        for server in servers {
+            let list = await server.send(
                 "GET",
                 "/tables/Part?$top=1",
                 headers: ["Prefer": "odata.track-changes"]
@@ -139,20 +139,20 @@ struct PostgresRouteTests {
                 let id = "p\(number * 7)"
                 let answer =
                     number % 5 == 4
-                    ? await door.send("DELETE", "/tables/Part/\(id)")
-                    : await door.send("PATCH", "/tables/Part/\(id)", patch)
+                    ? await server.send("DELETE", "/tables/Part/\(id)")
+                    : await server.send("PATCH", "/tables/Part/\(id)", patch)
                 #expect(answer.status == (number % 5 == 4 ? 204 : 200), "\(answer.text)")
             }
-            var link = await door.send(
+            var link = await server.send(
                 "GET",
                 "/tables/Part?$filter=contains(tolower(label),'changed') or pieces eq 5",
                 headers: ["Prefer": "odata.track-changes"]
             )
             while let next = link.row["nextLink"] as? String {
-                link = await door.send("GET", Self.target(next))
+                link = await server.send("GET", Self.target(next))
             }
             links.append(link.row["@odata.deltaLink"] as? String ?? "none")
-            let digest = await door.send(
+            let digest = await server.send(
                 "GET",
                 "/tables/Part/$digest?$filter=tolower(label) eq 'changed'"
             )

@@ -12,7 +12,7 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct PostgresStoreTests {
-    private static let table = Table(Door.todo)
+    private static let table = Table(TestServer.todo)
 
     private func store(_ url: String) throws -> PostgresTableStore {
         var options = PostgresTableStore.Options()
@@ -26,7 +26,7 @@ struct PostgresStoreTests {
         let batch = WriteBatch([WriteBatch.Group([WriteBatch.Write(operation, in: Self.table)])])
         switch try await store.write(batch).first {
         case .done(let outcomes)?: return outcomes[0]
-        case .refused(_, let outcome)?: return outcome
+        case .rejected(_, let outcome)?: return outcome
         case let other: throw PostgresCluster.Missing(description: "\(String(describing: other))")
         }
     }
@@ -38,7 +38,7 @@ struct PostgresStoreTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for store in stores {
                 group.addTask {
-                    _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+                    _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
                 }
             }
             try await group.waitForAll()
@@ -52,18 +52,19 @@ struct PostgresStoreTests {
         let url = try PostgresCluster.shared().database()
         let (one, other) = (try store(url), try store(url))
         for store in [one, other] {
-            _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+            _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
         }
-        let (stamps, heard) = AsyncStream.makeStream(of: TableStamp.self)
-        try await other.watch { for stamp in $0 { heard.yield(stamp) } }
+        let (timestamps, heard) = AsyncStream.makeStream(of: TableTimestamp.self)
+        try await other.watch { for timestamp in $0 { heard.yield(timestamp) } }
         let outcome = try await insert("a", into: one)
-        let stamp = try #require(outcome.row?.state.version)
+        let timestamp = try #require(outcome.row?.state.version)
         // The stream ends when the timestamp arrives, however long that takes.
-        for await reported in stamps where reported == TableStamp(table: "todoitem", stamp: stamp) {
+        for await reported in timestamps
+        where reported == TableTimestamp(table: "todoitem", timestamp: timestamp) {
             break
         }
         let row = try await other.read("a", view: nil, in: Self.table)
-        #expect(row?.state.version == stamp)
+        #expect(row?.state.version == timestamp)
         #expect(try await insert("a", into: other).decision == .exists)
         await one.stop()
         await other.stop()
@@ -74,7 +75,7 @@ struct PostgresStoreTests {
         let url = try PostgresCluster.shared().database()
         let stores = [try store(url), try store(url)]
         for store in stores {
-            _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+            _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
         }
         let versions = try await withThrowingTaskGroup(of: [Int64].self) { group in
             for number in 0..<8 {
@@ -110,13 +111,13 @@ struct PostgresStoreTests {
                 try await store.prepare([table], filtered: [], isComplete: true)
             }
         }
-        _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+        _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(
             "UPDATE tideline.state SET \"value\" = '99' WHERE \"key\" = 'format'"
         )
         let error = await #expect(throws: DatabaseError.self) {
-            try await store.prepare([Door.todo], filtered: [], isComplete: true)
+            try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
         }
         #expect(error?.code == .newerFormat)
         await store.stop()
@@ -126,7 +127,7 @@ struct PostgresStoreTests {
     func aRowThatTheDatabaseRejectsIsRejectedAlone() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
-        _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+        _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute("ALTER TABLE \"TodoItem\" ADD CHECK (\"text\" <> 'bad')")
         let groups = ["good", "bad", "fine"].map { id in
@@ -148,9 +149,9 @@ struct PostgresStoreTests {
     func tablesChangeWithoutLosingValues() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
-        _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+        _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
         let before = try #require(try await insert("a", into: store).row?.state.version)
-        var wider = Door.todo
+        var wider = TestServer.todo
         wider.schema.columns[0].name = "Text"
         wider.schema.columns.append(
             ColumnDefinition("level", .integer, nullable: false, default: .integer(3))

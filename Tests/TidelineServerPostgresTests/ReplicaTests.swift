@@ -93,9 +93,11 @@ struct ReplicaTests {
         return (String(decoding: page.bytes, as: UTF8.self), try #require(page.clock))
     }
 
-    private func changes(_ store: PostgresTableStore, after stamp: Int64) async throws -> ChangePage
-    {
-        let request = ChangeRequest(after: stamp, rowsMax: 100, bytesMax: 1 << 20)
+    private func changes(
+        _ store: PostgresTableStore,
+        after timestamp: Int64
+    ) async throws -> ChangePage {
+        let request = ChangeRequest(after: timestamp, rowsMax: 100, bytesMax: 1 << 20)
         return try await store.changes(request, in: PostgresWrites.table)
     }
 
@@ -113,7 +115,7 @@ struct ReplicaTests {
         try await writes.insert("a")
         try await scene.caughtUp()
         let page = try await list(writes.store)
-        #expect(page.text.contains("\"a\"") && page.clock.stamp > 0)
+        #expect(page.text.contains("\"a\"") && page.clock.timestamp > 0)
         #expect(try await changes(writes.store, after: 0).rows == 1)
         #expect(try await count(writes.store) == 1)
         #expect(scene.answered == 3 && scene.behind == 0 && scene.failed == 0)
@@ -137,7 +139,7 @@ struct ReplicaTests {
                 #expect(try await changes(store, after: last).rows == (last == 0 ? 2 + number : 1))
                 #expect(try await count(store) == 2 + Int64(number))
             }
-            last = try await list(other.store).clock.stamp
+            last = try await list(other.store).clock.timestamp
         }
         #expect(scene.behind > 0 && scene.failed == 0)
         #expect(scene.log.has("it is behind"))
@@ -158,8 +160,8 @@ struct ReplicaTests {
         let scene = try Scene()
         var options = scene.options()
         options.replicaPatience = .seconds(30)
-        let made = options
-        let writes = try await PostgresWrites(scene.url) { $0 = made }
+        let created = options
+        let writes = try await PostgresWrites(scene.url) { $0 = created }
         try await scene.caughtUp()
         try await onThread { try scene.standby.pauseReplay() }
         try await writes.insert("a")
@@ -206,8 +208,8 @@ struct ReplicaTests {
         let scene = try Scene()
         var options = scene.options()
         options.limits.queryTime = .seconds(4)
-        let made = options
-        let other = try await PostgresWrites(scene.url) { $0 = made }
+        let created = options
+        let other = try await PostgresWrites(scene.url) { $0 = created }
         options.replicaRest = .seconds(600)
         let rests = options
         let writes = try await PostgresWrites(scene.url) { $0 = rests }
@@ -273,7 +275,7 @@ struct ReplicaTests {
         let before = try await list(writes.store).clock.epoch
         #expect(scene.answered == 1)
         try await onThread { try scene.standby.pauseReplay() }
-        let renewed = try PostgresCare(url: scene.url).renewEpoch()
+        let renewed = try PostgresMaintenance(url: scene.url).renewEpoch()
         #expect(renewed != before)
         #expect(try await list(writes.store).clock.epoch == renewed)
         #expect(scene.log.has("its epoch differs"))
@@ -288,7 +290,7 @@ struct ReplicaTests {
         try await writes.insert("a")
         try await scene.caughtUp()
         try await onThread { try scene.standby.pauseReplay() }
-        var definition = Door.todo
+        var definition = TestServer.todo
         definition.schema.columns.append(ColumnDefinition("later", .string))
         var options = scene.options()
         // Each page tries the standby.

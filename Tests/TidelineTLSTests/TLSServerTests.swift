@@ -171,7 +171,7 @@ import TidelineTLS
             ids: RequestIDs(prefix: "request"),
             traffic: ServerTraffic(),
             tls: try RawTLS.identity(),
-            refused: { _, _ in },
+            rejected: { _, _ in },
             handler: echo
         )
         let port = try server.start()
@@ -195,10 +195,10 @@ import TidelineTLS
     func newConnectionsGetTheNewCertificate() async throws {
         let folder = FileManager.default.temporaryDirectory.path + "/tideline-tls-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let made = try LocalCertificate.make(hosts: ["127.0.0.1"], directory: folder)
+        let created = try LocalCertificate.make(hosts: ["127.0.0.1"], directory: folder)
         let identity = try TLSIdentity(
-            certificateFile: made.certificateFile,
-            keyFile: made.keyFile
+            certificateFile: created.certificateFile,
+            keyFile: created.keyFile
         )
         try await withServer(tls: identity) { port in
             func number() throws -> [UInt8] {
@@ -227,18 +227,18 @@ import TidelineTLS
     func unusableFilesAreNamed() throws {
         let folder = FileManager.default.temporaryDirectory.path + "/tideline-tls-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let made = try LocalCertificate.make(hosts: ["a.local"], directory: folder + "/one")
+        let created = try LocalCertificate.make(hosts: ["a.local"], directory: folder + "/one")
         let other = try LocalCertificate.make(hosts: ["a.local"], directory: folder + "/two")
         let empty = folder + "/empty"
         try Data().write(to: URL(filePath: empty))
         let cases: [(certificate: String, key: String, code: TLSError.Code, name: String)] = [
-            (folder + "/none", made.keyFile, .fileUnusable, "none"),
-            (made.certificateFile, folder + "/none", .fileUnusable, "none"),
-            (empty, made.keyFile, .certificateUnusable, "empty"),
-            (made.certificateFile, empty, .keyUnusable, "empty"),
-            (made.keyFile, made.keyFile, .certificateUnusable, "certificate.key"),
-            (made.certificateFile, made.certificateFile, .keyUnusable, "certificate.pem"),
-            (made.certificateFile, other.keyFile, .keysDiffer, "two/certificate.key"),
+            (folder + "/none", created.keyFile, .fileUnusable, "none"),
+            (created.certificateFile, folder + "/none", .fileUnusable, "none"),
+            (empty, created.keyFile, .certificateUnusable, "empty"),
+            (created.certificateFile, empty, .keyUnusable, "empty"),
+            (created.keyFile, created.keyFile, .certificateUnusable, "certificate.key"),
+            (created.certificateFile, created.certificateFile, .keyUnusable, "certificate.pem"),
+            (created.certificateFile, other.keyFile, .keysDiffer, "two/certificate.key"),
         ]
         for (certificate, key, code, name) in cases {
             let error = #expect(throws: TLSError.self) {
@@ -247,9 +247,12 @@ import TidelineTLS
             #expect(error?.code == code, "\(certificate) \(key)")
             #expect(error?.message.contains(name) == true)
         }
-        let attributes = try FileManager.default.attributesOfItem(atPath: made.keyFile)
+        let attributes = try FileManager.default.attributesOfItem(atPath: created.keyFile)
         #expect(attributes[.posixPermissions] as? Int == 0o600)
-        let context = try TLSContext(certificateFile: made.certificateFile, keyFile: made.keyFile)
+        let context = try TLSContext(
+            certificateFile: created.certificateFile,
+            keyFile: created.keyFile
+        )
         #expect(context.validUntil > 0)
     }
 

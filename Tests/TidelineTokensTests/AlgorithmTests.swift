@@ -51,10 +51,10 @@ struct AlgorithmTests {
             var signature = Forge.bytes(base64: parts[2])
             signature[signature.count / 2] ^= 1
             let forged = "\(parts[0]).\(parts[1]).\(Forge.base64(signature))"
-            #expect(refusal(of: forged, by: verifier)?.code == .wrongSignature)
+            #expect(rejection(of: forged, by: verifier)?.code == .wrongSignature)
         }
         let usual = try TokenVerifier(keys: [.secret(TestKeys.secret), .pem(TestKeys.rsaPublic)])
-        #expect(refusal(of: token, by: usual)?.code == .algorithmNotAllowed)
+        #expect(rejection(of: token, by: usual)?.code == .algorithmNotAllowed)
     }
 
     @Test("A key is used only for the algorithm that is configured for it")
@@ -79,7 +79,7 @@ struct AlgorithmTests {
         #expect(verifier.user(of: read) == "anna@example.org")
         for other: Row in [[:], ["email": ""], ["email": 5]] {
             let token = try signer.sign(TokenClaims(subject: "1234", other: other))
-            let error = refusal(of: token, by: verifier)
+            let error = rejection(of: token, by: verifier)
             #expect(error?.code == .missingSubject)
             #expect(error?.message.contains("email") == true)
         }

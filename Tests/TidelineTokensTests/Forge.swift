@@ -61,7 +61,7 @@ extension Timestamp {
 }
 
 /// The reason why `verifier` rejects a token; nil if it accepts it.
-func refusal(
+func rejection(
     of token: String,
     by verifier: TokenVerifier,
     at now: Timestamp = .noon
@@ -75,7 +75,7 @@ func refusal(
 }
 
 /// The reason why a verifier cannot be created; nil if it can.
-func refusal(of sources: [TokenKeySource]) -> TokenError? {
+func rejection(of sources: [TokenKeySource]) -> TokenError? {
     do {
         _ = try TokenVerifier(keys: sources)
         return nil

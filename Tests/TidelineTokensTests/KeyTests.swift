@@ -19,11 +19,11 @@ struct KeyTests {
         (.pem(TestKeys.rsaTraditional), "private key"),
         (.pem(TestKeys.ecEncrypted), "private key"),
         (.pem(TestKeys.ecPublic + "\n" + TestKeys.ecPrivate), "private key"),
-        (.pem(RefusedKeys.rsa1024), "1024 bits"),
-        (.pem(TestKeys.ecPublic + "\n" + RefusedKeys.rsa1024), "PEM block 2"),
-        (.pem(RefusedKeys.rsaPSS), "neither an RSA key"),
-        (.pem(RefusedKeys.p384), "neither an RSA key"),
-        (.pem(RefusedKeys.ed25519), "neither an RSA key"),
+        (.pem(RejectedKeys.rsa1024), "1024 bits"),
+        (.pem(TestKeys.ecPublic + "\n" + RejectedKeys.rsa1024), "PEM block 2"),
+        (.pem(RejectedKeys.rsaPSS), "neither an RSA key"),
+        (.pem(RejectedKeys.p384), "neither an RSA key"),
+        (.pem(RejectedKeys.ed25519), "neither an RSA key"),
         (.jwks(""), "not valid JSON"),
         (.jwks("[]"), "not valid JSON"),
         (.jwks("{}"), "no member 'keys'"),
@@ -43,7 +43,7 @@ struct KeyTests {
         (.jwks(RFCVectorTests.rsaKeys.replacing("AQAB", with: "AQ")), "not a valid public key"),
         (.jwks(RFCVectorTests.rsaKeys.replacing("AQAB", with: "Ag")), "not a valid public key"),
         (.jwks(RFCVectorTests.rsaKeys.replacing("AQAB", with: "AA")), "not a valid public key"),
-        (.pem(RefusedKeys.otherGenerator), "neither an RSA key"),
+        (.pem(RejectedKeys.otherGenerator), "neither an RSA key"),
         (.jwks(#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}"#), "no key"),
         (.jwks(#"{"keys":[{"kty":"EC","crv":"P-384","x":"AA","y":"AA"}]}"#), "no key"),
         (.jwks(#"{"keys":[{"kty":"oct","k":"AA","use":"enc"}]}"#), "no key"),
@@ -66,14 +66,14 @@ struct KeyTests {
 
     @Test("An unusable key is rejected with the reason", arguments: cases)
     func rejectedKeys(source: TokenKeySource, words: String) throws {
-        let error = try #require(refusal(of: [source]))
+        let error = try #require(rejection(of: [source]))
         #expect(error.code == .unusableKey)
         #expect(error.message.contains(words), "\(error.message)")
     }
 
     @Test(
         "A private key that is encrypted, public, empty or of another curve is rejected",
-        arguments: [TestKeys.ecEncrypted, TestKeys.ecPublic, "", RefusedKeys.p384]
+        arguments: [TestKeys.ecEncrypted, TestKeys.ecPublic, "", RejectedKeys.p384]
     )
     func rejectedPrivateKeys(pem: String) {
         #expect(throws: TokenError.self) { try TokenSigner(privateKey: Array(pem.utf8)) }
@@ -110,9 +110,9 @@ struct KeyTests {
             }
             #expect(error?.code == .unusableKey)
         }
-        #expect(refusal(of: [])?.code == .unusableKey)
+        #expect(rejection(of: [])?.code == .unusableKey)
         let many = [TokenKeySource](repeating: source, count: 65)
-        #expect(refusal(of: many)?.code == .wrongSetting)
+        #expect(rejection(of: many)?.code == .wrongSetting)
     }
 
     @Test("A token with an algorithm that is not allowed is rejected")
@@ -124,7 +124,7 @@ struct KeyTests {
         #expect(verifier.algorithms == [.es256, .rs256])
         let claims = TokenClaims(subject: "anna")
         for scheme in Scheme.allCases {
-            let error = refusal(of: try scheme.signer().sign(claims), by: verifier)
+            let error = rejection(of: try scheme.signer().sign(claims), by: verifier)
             #expect(error?.code == (scheme == .hs256 ? .algorithmNotAllowed : nil))
         }
     }
@@ -144,7 +144,7 @@ struct KeyTests {
         let verifier = try TokenVerifier(keys: [.jwks(set)])
         func code(_ kid: String?, _ secret: [UInt8]) throws -> TokenError.Code? {
             let signer = try TokenSigner(secret: secret, keyID: kid)
-            return refusal(of: try signer.sign(TokenClaims(subject: "anna")), by: verifier)?.code
+            return rejection(of: try signer.sign(TokenClaims(subject: "anna")), by: verifier)?.code
         }
         #expect(try code("a", TestKeys.secret) == nil)
         #expect(try code("b", other) == nil)
@@ -159,6 +159,6 @@ struct KeyTests {
         let mixed = try TokenVerifier(keys: [.jwks(set), .secret(TestKeys.secret.reversed())])
         let signer = try TokenSigner(secret: TestKeys.secret.reversed(), keyID: "d")
         let token = try signer.sign(TokenClaims(subject: "anna"))
-        #expect(refusal(of: token, by: mixed) == nil, "the secret has no id to compare")
+        #expect(rejection(of: token, by: mixed) == nil, "the secret has no id to compare")
     }
 }

@@ -15,7 +15,7 @@ struct MutationTests {
         let sources = Scheme.allCases.map(\.source)
         let verifier = try TokenVerifier(keys: sources)
         let token = try scheme.signer().sign(RoundTripTests.claims)
-        #expect(refusal(of: token, by: verifier) == nil)
+        #expect(rejection(of: token, by: verifier) == nil)
         let original = Array(token.utf8)
         var random = SplitMix(state: 42)
         var codes: Set<TokenError.Code> = []
@@ -23,7 +23,7 @@ struct MutationTests {
             let bytes = Self.mutation(of: original, &random)
             guard bytes != original else { continue }
             let changed = String(decoding: bytes, as: UTF8.self)
-            guard let error = refusal(of: changed, by: verifier) else {
+            guard let error = rejection(of: changed, by: verifier) else {
                 Issue.record("change \(number) is accepted")
                 return
             }

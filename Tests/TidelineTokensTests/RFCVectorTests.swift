@@ -62,14 +62,14 @@ struct RFCVectorTests {
         let token = "\(header).\(Self.payload).\(signature)"
         let expiry: Int64 = 1_300_819_380
         let before = Timestamp(seconds: expiry - 1)
-        #expect(refusal(of: token, by: verifier, at: before)?.code == .missingSubject)
+        #expect(rejection(of: token, by: verifier, at: before)?.code == .missingSubject)
         let after = Timestamp(seconds: expiry + 60)
-        #expect(refusal(of: token, by: verifier, at: after)?.code == .expired)
+        #expect(rejection(of: token, by: verifier, at: after)?.code == .expired)
         let changed = "\(header).\(Self.payload.dropLast())A.\(signature)"
-        #expect(refusal(of: changed, by: verifier, at: before)?.code != .missingSubject)
+        #expect(rejection(of: changed, by: verifier, at: before)?.code != .missingSubject)
         let first = signature.first == "A" ? "B" : "A"
         let wrong = "\(header).\(Self.payload).\(first)\(signature.dropFirst())"
-        #expect(refusal(of: wrong, by: verifier, at: before)?.code == .wrongSignature)
+        #expect(rejection(of: wrong, by: verifier, at: before)?.code == .wrongSignature)
     }
 
     /// RFC 7517 appendix A.1, with the members that A.2 adds to its RSA key in `extra`.
@@ -112,6 +112,6 @@ struct RFCVectorTests {
         #expect(try verifier.verify(Self.signedWithA2, now: .noon).subject == "anna")
         let parts = Forge.parts(Self.signedWithA2)
         let byPSS = "\(parts[0]).\(parts[1]).\(Self.signedByPSS)"
-        #expect(refusal(of: byPSS, by: verifier)?.code == .wrongSignature)
+        #expect(rejection(of: byPSS, by: verifier)?.code == .wrongSignature)
     }
 }

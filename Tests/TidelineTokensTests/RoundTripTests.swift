@@ -98,7 +98,7 @@ struct RoundTripTests {
             for _ in 0..<8 {
                 group.addTask {
                     for _ in 0..<10 {
-                        let error = refusal(of: token, by: verifier)
+                        let error = rejection(of: token, by: verifier)
                         #expect(error == nil)
                     }
                 }

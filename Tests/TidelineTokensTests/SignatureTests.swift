@@ -11,7 +11,7 @@ struct SignatureTests {
     func anotherKey(scheme: Scheme) throws {
         let verifier = try TokenVerifier(keys: [scheme.otherSource])
         let token = try scheme.signer().sign(Self.claims)
-        #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
+        #expect(rejection(of: token, by: verifier)?.code == .wrongSignature)
     }
 
     @Test("A truncated, extended or replaced signature is rejected", arguments: Scheme.allCases)
@@ -20,7 +20,7 @@ struct SignatureTests {
         let parts = Forge.parts(try scheme.signer().sign(Self.claims))
         let signature = Forge.bytes(base64: parts[2])
         func code(_ bytes: [UInt8]) -> TokenError.Code? {
-            refusal(of: "\(parts[0]).\(parts[1]).\(Forge.base64(bytes))", by: verifier)?.code
+            rejection(of: "\(parts[0]).\(parts[1]).\(Forge.base64(bytes))", by: verifier)?.code
         }
         #expect(code(signature) == nil)
         for count in 0..<signature.count {
@@ -52,7 +52,7 @@ struct SignatureTests {
         ]
         for (r, s) in halves {
             let token = "\(parts[0]).\(parts[1]).\(Forge.base64(r + s))"
-            #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
+            #expect(rejection(of: token, by: verifier)?.code == .wrongSignature)
         }
         func integer(_ bytes: [UInt8]) -> [UInt8] {
             let digits = bytes[0] >= 0x80 ? [0] + bytes : bytes
@@ -61,7 +61,7 @@ struct SignatureTests {
         let body = integer(r) + integer(s)
         let der = [0x30, UInt8(body.count)] + body
         let token = "\(parts[0]).\(parts[1]).\(Forge.base64(der))"
-        #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
+        #expect(rejection(of: token, by: verifier)?.code == .wrongSignature)
     }
 
     /// About every 128th half begins with a zero byte, which DER omits.
@@ -93,12 +93,12 @@ struct SignatureTests {
         let together = try TokenVerifier(keys: [.pem(pem), Scheme.hs256.source])
         for secret in secrets {
             let token = Forge.token(secret: secret)
-            #expect(refusal(of: token, by: alone)?.code == .algorithmNotAllowed)
-            #expect(refusal(of: token, by: together)?.code == .wrongSignature)
+            #expect(rejection(of: token, by: alone)?.code == .algorithmNotAllowed)
+            #expect(rejection(of: token, by: together)?.code == .wrongSignature)
             for algorithm in ["RS256", "ES256"] {
                 let header = #"{"alg":"\#(algorithm)"}"#
                 let token = Forge.token(header: header, secret: secret)
-                #expect(refusal(of: token, by: together) != nil)
+                #expect(rejection(of: token, by: together) != nil)
             }
         }
     }
@@ -117,7 +117,7 @@ struct SignatureTests {
             "\(its[0]).\(mine[1]).\(mine[2])", "\(mine[0]).\(mine[1]).\(its[2])",
         ]
         for token in moved {
-            #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
+            #expect(rejection(of: token, by: verifier)?.code == .wrongSignature)
         }
     }
 
@@ -127,7 +127,7 @@ struct SignatureTests {
         let parts = Forge.parts(try scheme.signer().sign(Self.claims))
         let payload = Forge.base64(#"{"sub":"berta","iss":"joe","aud":"todo"}"#.utf8)
         let token = "\(parts[0]).\(payload).\(parts[2])"
-        #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
+        #expect(rejection(of: token, by: verifier)?.code == .wrongSignature)
     }
 
     @Test("A key in the header of a token is not trusted") func keysInTheHeader() throws {
@@ -138,6 +138,6 @@ struct SignatureTests {
             "jku":"http://127.0.0.1:1/","x5u":"http://127.0.0.1:1/","x5c":["AA=="]}
             """
         let token = Forge.token(header: header, secret: secret)
-        #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
+        #expect(rejection(of: token, by: verifier)?.code == .wrongSignature)
     }
 }

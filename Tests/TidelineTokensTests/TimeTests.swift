@@ -42,13 +42,13 @@ struct TimeTests {
     ) throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source], leeway: .seconds(leeway))
         let token = Forge.token(payload: #"{"sub":"anna","\#(claim)":\#(value)}"#)
-        #expect(refusal(of: token, by: verifier, at: Timestamp(microseconds: now))?.code == code)
+        #expect(rejection(of: token, by: verifier, at: Timestamp(microseconds: now))?.code == code)
     }
 
     @Test("The default leeway is one minute") func defaultLeewayIsAMinute() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let token = Forge.token(payload: #"{"sub":"anna","exp":1000}"#)
-        #expect(refusal(of: token, by: verifier, at: Timestamp(seconds: 1059)) == nil)
-        #expect(refusal(of: token, by: verifier, at: Timestamp(seconds: 1060))?.code == .expired)
+        #expect(rejection(of: token, by: verifier, at: Timestamp(seconds: 1059)) == nil)
+        #expect(rejection(of: token, by: verifier, at: Timestamp(seconds: 1060))?.code == .expired)
     }
 }

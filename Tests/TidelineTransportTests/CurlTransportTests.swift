@@ -173,14 +173,14 @@ extension TransportTests {
         ]
 
         @Test("A broken response is an error with an unknown outcome", arguments: broken)
-        func refusesBrokenResponses(_ raw: Raw, _ code: TransportError.Code) async throws {
+        func rejectsBrokenResponses(_ raw: Raw, _ code: TransportError.Code) async throws {
             let thrown = await error(of: TransportRequest(url: url(of: raw)))
             #expect(thrown?.code == code, "\(String(describing: thrown)) \(thrown?.cause as Any)")
             #expect(thrown?.outcomeIsUnknown == true)
         }
 
         @Test("A response body over the limit is rejected")
-        func refusesABodyOverTheLimit() async throws {
+        func rejectsABodyOverTheLimit() async throws {
             var limits = TransportLimits()
             limits.responseBytesMax = 150
             let small = CurlTransport(limits: limits)
@@ -204,7 +204,7 @@ extension TransportTests {
         }
 
         @Test("An invalid request is rejected and not sent")
-        func refusesWhatIsNoRequest() async throws {
+        func rejectsInvalidRequests() async throws {
             let requests = [
                 TransportRequest(method: "GET /x HTTP/1.1\r\nA:", url: server.url("/ok")),
                 TransportRequest(url: server.url("/ok"), headers: ["X-One": "1\r\nX-Two: 2"]),

@@ -178,7 +178,7 @@ extension TransportTests {
 
         /// The second attempt cannot connect, but the first may have been executed.
         @Test("A repeated call that cannot connect still has an unknown outcome")
-        func refusedRepetitionIsStillUnknown() async throws {
+        func rejectedRepetitionIsStillUnknown() async throws {
             let server = FaultyServer()
             let transport = CurlTransport()
             let warm = try await transport.send(TransportRequest(url: server.url("/ok")))

@@ -81,7 +81,7 @@ import TidelineCore
         }
     }
 
-    @Test("An endless response head is rejected") func endlessHeadsAreRefused() {
+    @Test("An endless response head is rejected") func endlessHeadsAreRejected() {
         var head = ResponseHead()
         let line = Array("HTTP/1.1 100 Continue\r\n".utf8)
         var count = 0

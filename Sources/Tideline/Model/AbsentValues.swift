@@ -40,22 +40,24 @@ struct AbsentValues: Sendable {
 
     /// Returns the query with the condition that finds the same rows as a comparison of decoded records; the
     /// order is unchanged.
-    func meant(_ query: TableQuery) -> TableQuery {
+    func applyingDefaults(_ query: TableQuery) -> TableQuery {
         var result = query
-        result.filter = meant(query.filter)
+        result.filter = applyingDefaults(query.filter)
         return result
     }
 
     /// Returns the condition that finds the same rows as a comparison of decoded records.
-    func meant(_ filter: Filter?) -> Filter? {
-        filter.map { defaults.isEmpty ? $0 : Filter(meant($0.expression)) }
+    func applyingDefaults(_ filter: Filter?) -> Filter? {
+        filter.map { defaults.isEmpty ? $0 : Filter(applyingDefaults($0.expression)) }
     }
 
-    private func meant(_ expression: QueryExpression) -> QueryExpression {
+    private func applyingDefaults(_ expression: QueryExpression) -> QueryExpression {
         switch expression.kind {
-        case .all(let parts): QueryExpression(.all(parts.map(meant)), at: expression.position)
-        case .any(let parts): QueryExpression(.any(parts.map(meant)), at: expression.position)
-        case .not(let part): QueryExpression(.not(meant(part)), at: expression.position)
+        case .all(let parts):
+            QueryExpression(.all(parts.map(applyingDefaults)), at: expression.position)
+        case .any(let parts):
+            QueryExpression(.any(parts.map(applyingDefaults)), at: expression.position)
+        case .not(let part): QueryExpression(.not(applyingDefaults(part)), at: expression.position)
         case .compare, .isIn, .call, .anyElement, .member, .localizedCompare: atom(expression)
         // A column alone is a condition.
         case .field(let name) where value(name) == .bool(true):

@@ -77,7 +77,7 @@ final class ProjectedRows: Sendable {
         var unreadOfAny: Set<String> = []
         var identity = RecordIdentity.nothing
         /// Whether a selection included the column that identifies a record's state.
-        var tellsState = false
+        var selectsState = false
         /// The values of the last record type for columns without a value.
         var placeholders: Row?
     }
@@ -99,12 +99,12 @@ final class ProjectedRows: Sendable {
         )
         guard !unread.isEmpty else { return }
         let identity = coder.identity
-        let tellsState = identity.column.map { selected.contains($0.lowercased()) } ?? false
+        let selectsState = identity.column.map { selected.contains($0.lowercased()) } ?? false
         let placeholders = coder.schema == nil ? nil : coder.placeholders
         tables.withLock { tables in
             var table = tables.removeValue(forKey: coder.table.name) ?? Table()
             table.identity = identity
-            table.tellsState = table.tellsState || tellsState
+            table.selectsState = table.selectsState || selectsState
             table.placeholders = placeholders ?? table.placeholders
             for row in rows {
                 let key = ItemKey(row.id)
@@ -163,7 +163,7 @@ final class ProjectedRows: Sendable {
         tables.withLock { tables in
             guard let table = tables[name] else { return nil }
             let unread = table.unreadOfAny.union(table.unread[ItemKey(row.id)] ?? [])
-            let isWhole = RowState(row, identity ?? table.identity) != nil && !table.tellsState
+            let isWhole = RowState(row, identity ?? table.identity) != nil && !table.selectsState
             return unread.isEmpty || isWhole ? nil : unread
         }
     }

@@ -64,10 +64,14 @@ package struct RecordCoder<Record: Sendable>: Sendable {
 
     /// Returns a query with the condition that finds the same rows as a comparison of decoded records; see
     /// `rows`.
-    func meant(_ query: TableQuery) -> TableQuery { absent?.meant(query) ?? query }
+    func applyingDefaults(_ query: TableQuery) -> TableQuery {
+        absent?.applyingDefaults(query) ?? query
+    }
 
     /// Returns the condition that finds the same rows as a comparison of decoded records.
-    func meant(_ filter: Filter?) -> Filter? { absent.map { $0.meant(filter) } ?? filter }
+    func applyingDefaults(_ filter: Filter?) -> Filter? {
+        absent.map { $0.applyingDefaults(filter) } ?? filter
+    }
 
     /// The property that identifies the state in which a record was read.
     package var identity: RecordIdentity {
@@ -89,7 +93,7 @@ package struct RecordCoder<Record: Sendable>: Sendable {
 }
 
 extension RecordCoder {
-    /// Returns the rows of a query that `meant(_:)` returned, ordered as their records are.
+    /// Returns the rows of a query that `applyingDefaults(_:)` returned, ordered as their records are.
     ///
     /// If every row has a value in a column, the column itself is the sort key, so that an index can be used.
     /// If the result does not show whether a value is missing, the rows without one are counted.
@@ -118,7 +122,7 @@ extension RecordCoder {
         of store: any LocalStoreReader
     ) throws -> [Row] {
         func read(_ query: KeyedQuery) throws -> [Row] {
-            try store.keyedRows(query, in: table.name, omitting: HeldMask.name)
+            try store.keyedRows(query, in: table.name, omitting: MembershipMask.name)
         }
         if hasFewKeys, let absent {
             var ordered = query
@@ -149,7 +153,7 @@ extension RecordCoder {
         guard schema != nil, query.select == nil else {
             return try store.rows(query, in: table.name)
         }
-        return try store.recordRows(query, in: table.name, omitting: HeldMask.name)
+        return try store.recordRows(query, in: table.name, omitting: MembershipMask.name)
     }
 }
 

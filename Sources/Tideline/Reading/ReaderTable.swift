@@ -39,15 +39,15 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
 
     /// Returns the rows of a query.
     func rows(_ query: TableQuery) throws -> [Row] {
-        let meant = coder.meant(query.bound(now: reader.engine.environment.now()))
-        try meant.checkWindow()
-        let rows = try reader.reading { try coder.rows(meant, of: $0) }
+        let storeQuery = coder.applyingDefaults(query.bound(now: reader.engine.environment.now()))
+        try storeQuery.checkWindow()
+        let rows = try reader.reading { try coder.rows(storeQuery, of: $0) }
         if reader.isRecording {
             var observed = query
             observed.filter = conditionOnChanges(query.filter)
             reader.record { $0.add(observed, of: name, shown: rows) }
         }
-        reader.engine.projected.handOut(rows, selecting: meant.select, coder)
+        reader.engine.projected.handOut(rows, selecting: storeQuery.select, coder)
         return rows
     }
 
@@ -59,9 +59,9 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
         _ scope: ReadScope
     ) throws -> [Row] {
         guard !keys.isEmpty else { return [] }
-        let meant = coder.meant(query.bound(now: reader.engine.environment.now()))
-        try meant.checkWindow()
-        let keyed = KeyedQuery(meant, column: column, keys: keys)
+        let storeQuery = coder.applyingDefaults(query.bound(now: reader.engine.environment.now()))
+        try storeQuery.checkWindow()
+        let keyed = KeyedQuery(storeQuery, column: column, keys: keys)
         let rows = try reader.reading {
             try coder.rows(keyed, ofFewKeys: scope == .changes, of: $0)
         }
@@ -79,16 +79,20 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
     public func count(_ query: Query<Record>) throws -> Int {
-        let meant = coder.meant(query.filter?.bound(now: reader.engine.environment.now()))
-        return try count(query.filter, meant)
+        let storeFilter = coder.applyingDefaults(
+            query.filter?.bound(now: reader.engine.environment.now())
+        )
+        return try count(query.filter, storeFilter)
     }
 
-    /// Counts the rows of a filter; `meant` is the filter that the store evaluates.
-    private func count(_ filter: Filter?, _ meant: Filter?) throws -> Int {
+    /// Counts the rows of a filter; `storeFilter` is the filter that the store evaluates.
+    private func count(_ filter: Filter?, _ storeFilter: Filter?) throws -> Int {
         guard reader.isRecording else {
-            return try reader.reading { try $0.count(meant, in: name) }
+            return try reader.reading { try $0.count(storeFilter, in: name) }
         }
-        let (count, ids) = try reader.reading { try CountedRows.read(meant, in: name, of: $0) }
+        let (count, ids) = try reader.reading {
+            try CountedRows.read(storeFilter, in: name, of: $0)
+        }
         let observed = conditionOnChanges(filter)
         reader.record { $0.add(countOf: observed, of: name, counted: ids) }
         return count
@@ -99,7 +103,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
     public func exists(_ query: Query<Record>) throws -> Bool {
         let now = reader.engine.environment.now()
-        var first = TableQuery(filter: coder.meant(query.filter?.bound(now: now)))
+        var first = TableQuery(filter: coder.applyingDefaults(query.filter?.bound(now: now)))
         first.select = [SystemColumn.id]
         first.limit = 1
         let rows = try reader.reading { [first] in try $0.rows(first, in: name) }
@@ -121,7 +125,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
     ) throws -> [RowTotals] {
         let now = reader.engine.environment.now()
         let request = TotalsQuery(
-            filter: coder.meant(query.filter?.bound(now: now)),
+            filter: coder.applyingDefaults(query.filter?.bound(now: now)),
             value: try column.map { try coder.column(totaled: $0) },
             group: try group.map { try coder.column(grouping: $0) }
         )

@@ -152,7 +152,7 @@ struct RecordTotals<Record: SyncRecord> {
             throw SyncError.valueDoesNotFit(
                 table: Record.tableName,
                 column: column,
-                expected: (error as? Misfit)?.expected ?? "of the type \(type)"
+                expected: (error as? TypeMismatch)?.expected ?? "of the type \(type)"
             )
         }
     }

@@ -34,7 +34,7 @@ struct LocalChildren {
                                 child[edge.column] = .null
                                 return child
                             }
-                            try queue.held.settingLocalColumns {
+                            try queue.unmasked.settingLocalColumns {
                                 try queue.store.put(cleared, in: edge.child)
                             }
                         }

@@ -163,7 +163,7 @@ extension Settlement {
         _ rejected: QueuedOperation,
         _ later: QueuedOperation?,
         _ text: ParkText
-    ) throws -> PushSettled? {
+    ) throws -> SettlementResult? {
         switch text.reference?.reason {
         case nil: return nil
         case .parentNotFound: guard try lacksUnsentParent(rejected) else { return nil }

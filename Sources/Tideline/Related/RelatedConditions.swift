@@ -30,7 +30,7 @@ struct RelatedConditions {
             }
             rows.table = other.name
             if let condition = rows.condition {
-                rows.condition = try resolved(catalog.meant(condition, in: other.name))
+                rows.condition = try resolved(catalog.applyingDefaults(condition, in: other.name))
             }
             return store.evaluatesRelatedRows ? .related(rows) : try list(rows)
         }

@@ -60,7 +60,7 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
     private func read(_ reader: SyncReader, _ state: inout State) throws -> Value {
         let table = try reader.table(Record.self)
         let query = ObservedQuery(included.query, table.coder, reader.engine)
-        try query.meant.checkWindow()
+        try query.storeQuery.checkWindow()
         let dependsOnMore = included.relatedQueries.contains {
             $0.dependsOnMore || $0.select != nil
         }

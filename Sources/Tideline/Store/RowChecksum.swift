@@ -181,6 +181,6 @@ extension SQLiteTransaction {
 
     private func storedColumns(of table: SQLiteTable) throws -> [String] {
         try database.columns(of: table.schema.name).map(\.name)
-            .filter { $0 != HeldMask.name && $0 != SQLiteTable.checksum }
+            .filter { $0 != MembershipMask.name && $0 != SQLiteTable.checksum }
     }
 }

@@ -201,13 +201,13 @@ extension SQLiteStore {
 struct TurnLost: Error {}
 
 /// The turn of a push, pull or purge; its transactions check it.
-struct HeldTurn: Sendable {
+struct ActiveTurn: Sendable {
     let store: any LocalStore
     let number: Int
     let lease: Duration
     let now: @Sendable () -> Date
 
-    @TaskLocal static var current: HeldTurn?
+    @TaskLocal static var current: ActiveTurn?
 
     /// Checks the turn, within a transaction of the store.
     ///
@@ -234,10 +234,10 @@ struct ExclusiveTurn {
     func run<Result>(_ body: () async throws -> Result) async throws -> Result {
         var losses = 0
         while true {
-            let held = try await takeTurn()
+            let turn = try await takeTurn()
             do {
-                defer { engine.store.releaseSyncLease(held.number) }
-                return try await HeldTurn.$current.withValue(held) { try await body() }
+                defer { engine.store.releaseSyncLease(turn.number) }
+                return try await ActiveTurn.$current.withValue(turn) { try await body() }
             } catch let error as SyncError where error.cause is TurnLost {
                 losses += 1
                 if losses > Self.lossesMax { throw error }
@@ -245,7 +245,7 @@ struct ExclusiveTurn {
         }
     }
 
-    private func takeTurn() async throws -> HeldTurn {
+    private func takeTurn() async throws -> ActiveTurn {
         let lease = engine.limits.turnTimeMax
         var waited = Duration.zero
         while true {
@@ -257,7 +257,7 @@ struct ExclusiveTurn {
                 isForced: waited >= lease * 3
             )
             if let turn {
-                return HeldTurn(
+                return ActiveTurn(
                     store: engine.store,
                     number: turn,
                     lease: lease,

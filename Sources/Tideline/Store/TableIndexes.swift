@@ -22,7 +22,7 @@ struct TableIndexes {
     private static func prefix(_ table: String) -> String { "tideline.\(table)." }
 
     /// Removes the indexes that the model no longer declares.
-    func removeOthers(in database: Database) throws {
+    func removeUndeclared(in database: Database) throws {
         let statement = try database.prepare(
             "SELECT name FROM sqlite_master WHERE type = 'index' AND lower(tbl_name) = lower(?1)"
         )

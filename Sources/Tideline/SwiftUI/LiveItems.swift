@@ -21,13 +21,13 @@ public import SwiftUI
 @propertyWrapper
 @MainActor
 public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
-    @State private var place = Place()
+    @State private var holder = Holder()
     private let table: SyncTable<Record>
     private let query: Query<Record>
 
     /// A holder that keeps the query when SwiftUI recreates the view.
     @MainActor
-    private final class Place {
+    private final class Holder {
         var live: LiveQuery<Record>?
     }
 
@@ -47,10 +47,10 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
 
     /// The observable object, with `error` and `isLoading`.
     public var projectedValue: LiveQuery<Record> {
-        if let live = place.live { return live }
+        if let live = holder.live { return live }
         let live = LiveQuery(table, query)
         live.follow(query)
-        place.live = live
+        holder.live = live
         return live
     }
 }

@@ -290,7 +290,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
     /// Returns the ids of the rows of a query, in order.
     private func ids(_ query: Query<Record>) throws -> [String] {
         let now = transaction.engine.environment.now()
-        var query = coder.meant(query.table.bound(now: now))
+        var query = coder.applyingDefaults(query.table.bound(now: now))
         try query.checkWindow()
         query.select = [SystemColumn.id]
         return try transaction.working { [query] in

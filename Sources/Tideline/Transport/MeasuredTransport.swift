@@ -67,7 +67,7 @@ public struct MeasuredTransport: Transport {
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try await measured(request) {
             try await inner.send(request)
-        } told: {
+        } measure: {
             ($0.status, $0.body.count)
         }
     }
@@ -78,7 +78,7 @@ public struct MeasuredTransport: Transport {
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try await measured(request) {
             try await inner.stream(request)
-        } told: {
+        } measure: {
             ($0.status, 0)
         }
     }
@@ -86,7 +86,7 @@ public struct MeasuredTransport: Transport {
     private func measured<Answer>(
         _ request: TransportRequest,
         _ call: () async throws -> Answer,
-        told: (Answer) -> (status: Int, bytes: Int)
+        measure: (Answer) -> (status: Int, bytes: Int)
     ) async throws -> Answer {
         var metrics = CallMetrics(
             origin: EndpointRules.name(of: request.url),
@@ -102,7 +102,7 @@ public struct MeasuredTransport: Transport {
             report(metrics)
         }
         let answer = try await call()
-        let (status, bytes) = told(answer)
+        let (status, bytes) = measure(answer)
         (metrics.status, metrics.receivedBytes) = (status, bytes)
         return answer
     }

@@ -109,7 +109,7 @@ struct QueryObservation {
 extension RecordCoder {
     /// Returns the condition that changes are checked against, with the column names of the table.
     func conditionOnChanges(_ filter: Filter?, now: Date) -> Filter? {
-        guard let filter = meant(filter?.bound(now: now)) else { return nil }
+        guard let filter = applyingDefaults(filter?.bound(now: now)) else { return nil }
         let checked = try? FilterChecker(onDevice: table).filter(filter.expression)
         return checked.map { Filter($0) } ?? filter
     }
@@ -183,7 +183,7 @@ struct ObservedRows<Record: Sendable>: Observed {
             rows,
             decode: { [table, onDecodingFailure] row in
                 do {
-                    return try table.hand([row], .throw, selecting: query.meant.select).first
+                    return try table.hand([row], .throw, selecting: query.storeQuery.select).first
                 } catch let error as SyncError where onDecodingFailure == .skip {
                     guard let failure = error.cause as? DecodingFailure else { throw error }
                     failures[ItemKey(row.id)] = failure
@@ -250,7 +250,9 @@ struct ObservedCount<Record: Sendable>: Observed {
 
     mutating func run() async throws -> Int? {
         let name = table.name
-        let filter = table.coder.meant(filter?.bound(now: table.engine.environment.now()))
+        let filter = table.coder.applyingDefaults(
+            filter?.bound(now: table.engine.environment.now())
+        )
         let (count, ids) = try await table.engine.read {
             try CountedRows.read(filter, in: name, of: $0.store)
         }

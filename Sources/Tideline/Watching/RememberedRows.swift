@@ -37,7 +37,7 @@ struct RememberedRows: Sendable {
             state = now
             return .changes(change)
         }
-        rows = try coder.rows(query.meant, of: store)
+        rows = try coder.rows(query.storeQuery, of: store)
         shown = nil
         state = now
         return .all
@@ -67,15 +67,15 @@ struct RememberedRows: Sendable {
         }.map(\.id)
         if touched.isEmpty { return true }
         guard let order = query.rowOrder, coder.schema != nil else { return false }
-        var byID = TableQuery(filter: query.meant.filter)
-        byID.includesDeleted = query.meant.includesDeleted
+        var byID = TableQuery(filter: query.storeQuery.filter)
+        byID.includesDeleted = query.storeQuery.includesDeleted
         let keys = Set(touched)
         let found = try store.keyedRows(
             KeyedQuery(byID, column: SystemColumn.id, keys: keys.map(\.text)),
             in: coder.table.name,
-            omitting: HeldMask.name
+            omitting: MembershipMask.name
         )
-        guard let merged = merged(found, without: keys, order, limit: query.meant.limit) else {
+        guard let merged = merged(found, without: keys, order, limit: query.storeQuery.limit) else {
             return false
         }
         rows = merged
@@ -135,7 +135,7 @@ final class RememberedList: Sendable {
 /// A query that is observed.
 struct ObservedQuery: Sendable {
     /// The query that the store runs.
-    let meant: TableQuery
+    let storeQuery: TableQuery
     /// The condition that changed rows are checked against.
     let onChanges: Filter?
     /// Whether a row's membership depends on more than the row: the time, other rows, or a search index.
@@ -146,7 +146,7 @@ struct ObservedQuery: Sendable {
     /// Prepares a query for one run; a query that depends on the time is prepared for each run.
     init<Record>(_ query: TableQuery, _ coder: RecordCoder<Record>, _ engine: SyncEngine) {
         let now = engine.environment.now()
-        meant = coder.meant(query.bound(now: now))
+        storeQuery = coder.applyingDefaults(query.bound(now: now))
         onChanges = coder.conditionOnChanges(query.filter, now: now)
         dependsOnMore = query.dependsOnMore
         rowOrder = query.select == nil ? ObservedOrder(query, coder) : nil

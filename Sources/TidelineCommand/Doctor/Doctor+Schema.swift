@@ -91,10 +91,10 @@ struct ServerTables: Sendable {
 extension Doctor {
     /// Reports missing indexes for slow pulls, and for the pulls of a store.
     func checkIndexes(_ tables: ServerTables, _ store: Report?, _ findings: inout Findings) {
-        var told: Set<String> = []
-        func tell(_ table: String, _ filter: String, _ who: String) {
+        var reported: Set<String> = []
+        func check(_ table: String, _ filter: String, _ who: String) {
             guard let columns = tables.unindexed(table, filter),
-                told.insert("\(table) \(columns)".lowercased()).inserted
+                reported.insert("\(table) \(columns)".lowercased()).inserted
             else { return }
             let first = columns[0]
             findings.add(
@@ -105,12 +105,12 @@ extension Doctor {
                     + "to its declaration, and restart the server."
             )
         }
-        for pull in tables.slow { tell(pull.table, pull.filter, "A slow request") }
+        for pull in tables.slow { check(pull.table, pull.filter, "A slow request") }
         for cursor in store?.reports("cursors") ?? [] {
             guard let table = cursor.string("table"), let filter = cursor.string("filter") else {
                 continue
             }
-            tell(table, filter, "The device's query '\(cursor.string("query") ?? "")'")
+            check(table, filter, "The device's query '\(cursor.string("query") ?? "")'")
         }
     }
 
@@ -134,11 +134,11 @@ extension Doctor {
             let served = Set(known.columns.map { $0.lowercased() } + system)
             missing = columns.filter { !served.contains($0.lowercased()) }
         } else {
-            var refused: [String] = []
-            for column in columns where await isRefused([column], path, asker) {
-                refused.append(column)
+            var rejected: [String] = []
+            for column in columns where await isRejected([column], path, asker) {
+                rejected.append(column)
             }
-            missing = refused
+            missing = rejected
         }
         guard !missing.isEmpty else {
             return findings.add(place, .fine, "The server has all columns of the device.")
@@ -157,7 +157,7 @@ extension Doctor {
     }
 
     /// Whether the server rejects these columns; an unrelated error does not count as a rejection.
-    private func isRefused(_ columns: [String], _ path: String, _ asker: Asker) async -> Bool {
+    private func isRejected(_ columns: [String], _ path: String, _ asker: Asker) async -> Bool {
         let names = columns.joined(separator: ",")
         let allowed = CharacterSet.alphanumerics
         guard let query = names.addingPercentEncoding(withAllowedCharacters: allowed) else {

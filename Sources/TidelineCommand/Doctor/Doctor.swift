@@ -258,7 +258,7 @@ struct Doctor: Sendable {
             return nil
         }
         guard answer.status == 200 else {
-            findings.add(place, .fault, Self.refusal(answer, asker))
+            findings.add(place, .fault, Self.rejection(answer, asker))
             return nil
         }
         let epoch = answer.headers["Tideline-Epoch"]
@@ -280,7 +280,7 @@ struct Doctor: Sendable {
         return path
     }
 
-    private static func refusal(_ answer: TransportResponse, _ asker: Asker) -> String {
+    private static func rejection(_ answer: TransportResponse, _ asker: Asker) -> String {
         switch answer.status {
         case 401: "It requires a token. Pass one with --token." + asker.said(answer)
         case 403: "This user may not read its rows. Check its permissions." + asker.said(answer)

@@ -73,31 +73,33 @@ enum SchemaTask: Sendable {
 extension Command {
     static func schema(_ task: SchemaTask) async throws {
         switch task {
-        case .show(let source): try tellExactly(try await source.document().json)
+        case .show(let source): try printExactly(try await source.document().json)
         case .configuration(let models):
-            try tellExactly(try await models.document().configuration)
+            try printExactly(try await models.document().configuration)
         case .check(let app, let server, let isJSON):
             let differences = try await app.document()
                 .differences(from: try await server.document())
             if isJSON {
                 let texts = differences.map(\.description)
                 let report = Report(["isSame": .flag(texts.isEmpty), "differences": .texts(texts)])
-                try tell(report.json)
+                try printLine(report.json)
             } else if differences.isEmpty {
-                try tell("The app matches the server.")
+                try printLine("The app matches the server.")
             } else {
-                for difference in differences { try tell(difference.description) }
+                for difference in differences { try printLine(difference.description) }
             }
             if !differences.isEmpty { exit(1) }
         }
     }
 
     static func models(_ source: SchemaSource) async throws {
-        try tellExactly(SwiftModels(try await source.document()).text)
+        try printExactly(SwiftModels(try await source.document()).text)
     }
 
     /// Prints a text that ends with a line break.
-    private static func tellExactly(_ text: String) throws { try tell(String(text.dropLast())) }
+    private static func printExactly(_ text: String) throws {
+        try printLine(String(text.dropLast()))
+    }
 }
 
 extension Arguments {

@@ -30,7 +30,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .custom { date, encoder in
-            guard let stamp = Timestamp(millisecondOf: date) else {
+            guard let timestamp = Timestamp(millisecondOf: date) else {
                 throw EncodingError.invalidValue(
                     date,
                     EncodingError.Context(
@@ -40,7 +40,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
                 )
             }
             var container = encoder.singleValueContainer()
-            try container.encode(stamp.text)
+            try container.encode(timestamp.text)
         }
         try self.init(String(decoding: encoder.encode(value), as: UTF8.self))
     }
@@ -62,10 +62,10 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// - Throws: `DecodingError`.
     package func makeDecoder() throws -> any Decoder {
         // A DocumentDecoder leaves some documents to JSONDecoder, which would be too late here.
-        try Self.decoder.decode(KeptDecoder.self, from: Data(text.utf8)).decoder
+        try Self.decoder.decode(CapturedDecoder.self, from: Data(text.utf8)).decoder
     }
 
-    private struct KeptDecoder: Decodable {
+    private struct CapturedDecoder: Decodable {
         let decoder: any Decoder
 
         init(from decoder: any Decoder) throws { self.decoder = decoder }
@@ -76,13 +76,13 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         decoder.dateDecodingStrategy = .custom { decoder in
             let container = try decoder.singleValueContainer()
             let text = try container.decode(String.self)
-            guard let stamp = Timestamp(text) else {
+            guard let timestamp = Timestamp(text) else {
                 throw DecodingError.dataCorruptedError(
                     in: container,
                     debugDescription: "not an ISO 8601 date with offset"
                 )
             }
-            return stamp.appDate
+            return timestamp.appDate
         }
         return decoder
     }

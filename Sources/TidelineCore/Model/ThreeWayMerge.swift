@@ -20,8 +20,8 @@ package enum ThreeWayMerge {
     ///   - base: The values before the change; nil for those that are unknown.
     ///   - theirs: The values of the other side, to which the changes are applied.
     ///   - isSame: Whether two values of a position are equal.
-    ///   - addsUp: Whether `settle` is also called for a position that both sides changed to the same value.
-    ///   - settle: The value of a contested position; nil leaves it contested.
+    ///   - addsUp: Whether `resolve` is also called for a position that both sides changed to the same value.
+    ///   - resolve: The value of a contested position; nil leaves it contested.
     /// - Returns: The values to apply to the other side, and the contested positions.
     package static func merge<Value>(
         mine: [Value?],
@@ -29,7 +29,7 @@ package enum ThreeWayMerge {
         theirs: [Value],
         isSame: (_ place: Int, _ one: Value, _ two: Value) -> Bool,
         addsUp: (_ place: Int) -> Bool = { _ in false },
-        settle: (_ place: Int, _ base: Value?, _ mine: Value, _ theirs: Value) -> Value? = {
+        resolve: (_ place: Int, _ base: Value?, _ mine: Value, _ theirs: Value) -> Value? = {
             _,
             _,
             _,
@@ -43,7 +43,7 @@ package enum ThreeWayMerge {
             let begun = place < base.count ? base[place] : nil
             if isSame(place, wanted, other) {
                 guard addsUp(place), let begun, !isSame(place, wanted, begun),
-                    let sum = settle(place, begun, wanted, other), !isSame(place, sum, other)
+                    let sum = resolve(place, begun, wanted, other), !isSame(place, sum, other)
                 else { continue }
                 outcome.changes[place] = sum
                 continue
@@ -55,11 +55,11 @@ package enum ThreeWayMerge {
                     continue
                 }
             }
-            guard let settled = settle(place, begun, wanted, other) else {
+            guard let resolved = resolve(place, begun, wanted, other) else {
                 outcome.contested.append(place)
                 continue
             }
-            if !isSame(place, settled, other) { outcome.changes[place] = settled }
+            if !isSame(place, resolved, other) { outcome.changes[place] = resolved }
         }
         return outcome
     }

@@ -105,13 +105,13 @@ extension ODataParser {
     }
 
     private mutating func instant(
-        _ stamp: Timestamp,
+        _ timestamp: Timestamp,
         _ position: Int
     ) throws(ODataError) -> Node {
         guard try arguments().isEmpty else {
             throw failure("the function takes no arguments", at: position)
         }
-        return try make(.value(.date(stamp.date)), position)
+        return try make(.value(.date(timestamp.date)), position)
     }
 
     // MARK: - cast(value, Edm.Type), isof(value, Edm.Type)

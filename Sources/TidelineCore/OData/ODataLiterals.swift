@@ -153,7 +153,7 @@ extension ODataLexer {
 /// A parser for instants in a query, whose seconds are optional.
 package enum InstantText {
     package static func parse(_ text: String, isZoneOptional: Bool) -> Date? {
-        if let stamp = Timestamp(text) { return stamp.date }
+        if let timestamp = Timestamp(text) { return timestamp.date }
         // `1994-10-14T07:14` is as long as the part before the missing seconds.
         let head = text.utf8.prefix(16)
         guard head.count == 16 else { return nil }
@@ -161,7 +161,7 @@ package enum InstantText {
         let filled =
             rest.first == UInt8(ascii: ":")
             ? text : String(decoding: head + Array(":00".utf8) + rest, as: UTF8.self)
-        if let stamp = Timestamp(filled) { return stamp.date }
+        if let timestamp = Timestamp(filled) { return timestamp.date }
         return isZoneOptional ? Timestamp(filled + "Z")?.date : nil
     }
 }

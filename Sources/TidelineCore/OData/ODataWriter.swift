@@ -296,8 +296,8 @@ package struct ODataWriter {
         case .decimal(let value): text += DecimalText.canonical(value) + "M"
         case .string(let value): text += Self.typed(value, type, dialect) ?? Self.quoted(value)
         case .date(let date):
-            let stamp = Timestamp(date)
-            let instant = stamp.microseconds % 1000 == 0 ? stamp.text : stamp.exactText
+            let timestamp = Timestamp(date)
+            let instant = timestamp.microseconds % 1000 == 0 ? timestamp.text : timestamp.exactText
             text += dialect == .v4 ? instant : "datetimeoffset'\(instant)'"
         case .data(let data):
             text +=

@@ -120,9 +120,9 @@ package struct JSONWriter {
         }
     }
 
-    package mutating func date(_ stamp: Timestamp) {
+    package mutating func date(_ timestamp: Timestamp) {
         byte("\"")
-        stamp.write(to: &bytes)
+        timestamp.write(to: &bytes)
         byte("\"")
     }
 

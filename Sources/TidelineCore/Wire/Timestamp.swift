@@ -192,10 +192,10 @@ extension Timestamp {
     /// Nil for any other string, for a day that does not exist, and for a missing offset.
     package init?(_ text: some StringProtocol) {
         var copy = String(text)
-        guard let stamp = copy.withUTF8({ Timestamp(utf8: UnsafeRawBufferPointer($0)) }) else {
+        guard let timestamp = copy.withUTF8({ Timestamp(utf8: UnsafeRawBufferPointer($0)) }) else {
             return nil
         }
-        self = stamp
+        self = timestamp
     }
 
     package init?(utf8 bytes: UnsafeRawBufferPointer) {

@@ -20,10 +20,10 @@ package struct FramingCheck: Sendable {
     /// Checks one field; white space around the value has been removed.
     package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
         if name.isEmpty || !name.allSatisfy(Self.isToken) {
-            refuse("A header name has a character that is not allowed.")
+            reject("A header name has a character that is not allowed.")
         }
         if value.contains(where: Self.isControl) {
-            refuse("A header value has a control character.")
+            reject("A header value has a control character.")
         }
         switch name.count {
         case 4 where name.equalsIgnoringCase("host"): host(value)
@@ -35,16 +35,16 @@ package struct FramingCheck: Sendable {
 
     /// Checks everything that depends on the whole head.
     package mutating func finish(isVersion11: Bool) {
-        if isVersion11 && !hasHost { refuse("The Host header is missing.") }
+        if isVersion11 && !hasHost { reject("The Host header is missing.") }
         if isChunked && contentLength != nil {
-            refuse("Content-Length and Transfer-Encoding cannot be combined.")
+            reject("Content-Length and Transfer-Encoding cannot be combined.")
         }
-        if isChunked && !isVersion11 { refuse("Transfer-Encoding requires HTTP/1.1.") }
+        if isChunked && !isVersion11 { reject("Transfer-Encoding requires HTTP/1.1.") }
     }
 
     /// Checks a name or an address, and a port (RFC 9110 section 7.2); empty if the caller sends none.
     private mutating func host(_ value: UnsafeRawBufferPointer) {
-        if hasHost { refuse("There is more than one Host header.") }
+        if hasHost { reject("There is more than one Host header.") }
         hasHost = true
         let isAddress = value.first == UInt8(ascii: "[")
         let nameEnd =
@@ -60,7 +60,7 @@ package struct FramingCheck: Sendable {
             : name.allSatisfy(Self.isInName)
         guard isNamed, port.isEmpty || port.first == UInt8(ascii: ":"),
             port.dropFirst().allSatisfy(Self.isDigit), number < 65_536
-        else { return refuse("The Host header is not a name or an address with a port.") }
+        else { return reject("The Host header is not a name or an address with a port.") }
     }
 
     private static func isInAddress(_ byte: UInt8) -> Bool {
@@ -78,10 +78,10 @@ package struct FramingCheck: Sendable {
     }
 
     private mutating func length(_ value: UnsafeRawBufferPointer) {
-        if contentLength != nil { refuse("There is more than one Content-Length header.") }
+        if contentLength != nil { reject("There is more than one Content-Length header.") }
         guard !value.isEmpty, value.allSatisfy(Self.isDigit) else {
             contentLength = 0
-            return refuse("Content-Length is not a number of bytes.")
+            return reject("Content-Length is not a number of bytes.")
         }
         contentLength = value.reduce(0) { length, digit in
             // Far beyond any limit, and far below the largest integer.
@@ -90,14 +90,14 @@ package struct FramingCheck: Sendable {
     }
 
     private mutating func encoding(_ value: UnsafeRawBufferPointer) {
-        if isChunked { refuse("There is more than one Transfer-Encoding header.") }
+        if isChunked { reject("There is more than one Transfer-Encoding header.") }
         if !value.equalsIgnoringCase("chunked") {
-            refuse("The only supported Transfer-Encoding is chunked.")
+            reject("The only supported Transfer-Encoding is chunked.")
         }
         isChunked = true
     }
 
-    private mutating func refuse(_ reason: String) {
+    private mutating func reject(_ reason: String) {
         if problem == nil { problem = reason }
     }
 

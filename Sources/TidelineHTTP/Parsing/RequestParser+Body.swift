@@ -37,19 +37,19 @@ extension RequestParser {
         let isPlain = digits.count == line.count
         guard !digits.isEmpty, isPlain || extensions.first == UInt8(ascii: ";"),
             !extensions.contains(where: FramingCheck.isControl)
-        else { return refuse(.malformed("A chunk does not begin with its size.")) }
+        else { return reject(.malformed("A chunk does not begin with its size.")) }
         var size = 0
         for digit in digits {
-            if size > bodyBytesMax >> 4 { return refuse(.bodyTooLarge) }
+            if size > bodyBytesMax >> 4 { return reject(.bodyTooLarge) }
             size = size << 4 | Int(Self.hexadecimal(digit) ?? 0)
-            if size > bodyBytesMax - request.body.count { return refuse(.bodyTooLarge) }
+            if size > bodyBytesMax - request.body.count { return reject(.bodyTooLarge) }
         }
         lineBytes = 0
         framing = size == 0 ? .trailer : .chunkData(left: size)
     }
 
     private mutating func chunkEnd(_ line: UnsafeRawBufferPointer) {
-        guard line.isEmpty else { return refuse(.malformed("A chunk is longer than its size.")) }
+        guard line.isEmpty else { return reject(.malformed("A chunk is longer than its size.")) }
         lineBytes = 0
         framing = .chunkSize
     }
@@ -63,7 +63,7 @@ extension RequestParser {
         let colon = line.firstIndex(of: UInt8(ascii: ":")) ?? 0
         guard colon > 0, line[..<colon].allSatisfy(FramingCheck.isToken),
             !line.contains(where: FramingCheck.isControl)
-        else { return refuse(.malformed("A line after the last chunk is not a header line.")) }
+        else { return reject(.malformed("A line after the last chunk is not a header line.")) }
     }
 
     private static func hexadecimal(_ byte: UInt8) -> UInt8? {

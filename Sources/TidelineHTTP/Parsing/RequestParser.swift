@@ -21,7 +21,7 @@ package struct RequestParser: Sendable {
         /// The request is complete; bytes that follow belong to the next one.
         case complete
         /// The request is invalid, and later bytes cannot be parsed.
-        case refused(RequestFault)
+        case rejected(RequestFault)
     }
 
     /// How the body is framed, and which part of it follows.
@@ -64,7 +64,7 @@ package struct RequestParser: Sendable {
     private var fault: RequestFault?
 
     /// The bytes of the request in memory: head, body, and the part of a line that has arrived.
-    package var heldBytes: Int { headBytes + lineBytes + request.body.count }
+    package var bufferedBytes: Int { headBytes + lineBytes + request.body.count }
 
     package init(headBytesMax: Int, headFieldsMax: Int = .max, bodyBytesMax: Int) {
         self.headBytesMax = headBytesMax
@@ -82,7 +82,7 @@ package struct RequestParser: Sendable {
             switch phase {
             case .head: offset += takeLine(rest) { $0.headLine($1) }
             case .body: offset += takeBody(rest)
-            case .complete, .refused: return offset
+            case .complete, .rejected: return offset
             }
         }
         return offset
@@ -105,8 +105,8 @@ package struct RequestParser: Sendable {
         return request
     }
 
-    mutating func refuse(_ fault: RequestFault) {
-        phase = .refused(fault)
+    mutating func reject(_ fault: RequestFault) {
+        phase = .rejected(fault)
         line = []
     }
 
@@ -120,7 +120,7 @@ package struct RequestParser: Sendable {
         let count = end.map { UnsafeRawPointer($0) - start + 1 } ?? bytes.count
         lineBytes += count
         if lineBytes > headBytesMax {
-            refuse(tooLong(UnsafeRawBufferPointer(rebasing: bytes[..<count])))
+            reject(tooLong(UnsafeRawBufferPointer(rebasing: bytes[..<count])))
             return count
         }
         let part = UnsafeRawBufferPointer(rebasing: bytes[..<count])
@@ -146,7 +146,7 @@ package struct RequestParser: Sendable {
     ) {
         let count = bytes.count - 2
         guard count >= 0, bytes[count] == UInt8(ascii: "\r") else {
-            return refuse(.malformed("A line does not end with CR LF."))
+            return reject(.malformed("A line does not end with CR LF."))
         }
         use(&self, UnsafeRawBufferPointer(rebasing: bytes[..<count]))
     }
@@ -159,7 +159,7 @@ package struct RequestParser: Sendable {
     private mutating func begin(with byte: UInt8) {
         if hasBegun || byte == UInt8(ascii: "\r") { return }
         hasBegun = true
-        if !FramingCheck.isToken(byte) { refuse(.noRequest) }
+        if !FramingCheck.isToken(byte) { reject(.noRequest) }
     }
 
     private func tooLong(_ part: UnsafeRawBufferPointer) -> RequestFault {
@@ -190,7 +190,7 @@ package struct RequestParser: Sendable {
         guard let first = line.firstIndex(of: space), let last = line.lastIndex(of: space),
             first < last, first > 0, line[..<first].allSatisfy(FramingCheck.isToken),
             takeVersion(UnsafeRawBufferPointer(rebasing: line[(last + 1)...]))
-        else { return refuse(.noRequest) }
+        else { return reject(.noRequest) }
         request.method = String(decoding: line[..<first], as: UTF8.self)
         if let target = RequestTarget(UnsafeRawBufferPointer(rebasing: line[(first + 1)..<last])) {
             request.path = target.path
@@ -214,7 +214,7 @@ package struct RequestParser: Sendable {
 
     private mutating func field(_ line: UnsafeRawBufferPointer) {
         fields += 1
-        if fields > headFieldsMax { return refuse(.tooManyFields) }
+        if fields > headFieldsMax { return reject(.tooManyFields) }
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
             if fault == nil { fault = .malformed("A header line has no colon.") }
             return
@@ -248,7 +248,7 @@ package struct RequestParser: Sendable {
 
     private mutating func finishHead() {
         check.finish(isVersion11: !isVersion10)
-        if let fault = fault ?? check.problem.map(RequestFault.malformed) { return refuse(fault) }
+        if let fault = fault ?? check.problem.map(RequestFault.malformed) { return reject(fault) }
         headBytes = lineBytes
         lineBytes = 0
         if check.isChunked {
@@ -257,7 +257,7 @@ package struct RequestParser: Sendable {
             return
         }
         let length = check.contentLength ?? 0
-        if length > bodyBytesMax { return refuse(.bodyTooLarge) }
+        if length > bodyBytesMax { return reject(.bodyTooLarge) }
         framing = .length(left: length)
         phase = length > 0 ? .body : .complete
         // A length is only a claim, so no more memory is reserved for it than a busy server can spare.

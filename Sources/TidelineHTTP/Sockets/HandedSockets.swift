@@ -63,7 +63,7 @@ package struct HandedSockets: Sendable {
         for descriptor in descriptors {
             let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
             guard copy >= 0 else {
-                for made in copies { close(made) }
+                for created in copies { close(created) }
                 throw .exhausted("no descriptor for an event loop")
             }
             copies.append(copy)

@@ -81,7 +81,7 @@ package enum ColumnReading {
             SQLValue(value, type: column.type),
             of: column
         )
-        if let violation { node.refuse(violation, of: column) }
+        if let violation { node.reject(violation, of: column) }
         return value
     }
 

@@ -34,7 +34,7 @@ extension ServerConfiguration {
     /// Returns the mistakes that prevent the server from starting and that can be found without its database.
     package func mistakes() -> [String] {
         var found: [String] = []
-        func look(_ body: () throws -> Void) {
+        func attempt(_ body: () throws -> Void) {
             do {
                 try body()
             } catch let error as ConfigurationError {
@@ -43,13 +43,13 @@ extension ServerConfiguration {
                 found.append("\(error)")
             }
         }
-        look { _ = try authentication?.makeVerifier() }
-        look { _ = try tls?.makeIdentity() }
-        look { _ = try makeCrossOrigin() }
-        look { _ = try makeProxies() }
-        look { _ = try metrics.readKey() }
-        look { try checkCode() }
-        look { try checkDatabase() }
+        attempt { _ = try authentication?.makeVerifier() }
+        attempt { _ = try tls?.makeIdentity() }
+        attempt { _ = try makeCrossOrigin() }
+        attempt { _ = try makeProxies() }
+        attempt { _ = try metrics.readKey() }
+        attempt { try checkCode() }
+        attempt { try checkDatabase() }
         return found
     }
 
@@ -90,7 +90,7 @@ extension ServerConfiguration {
 
     func makeLog() -> ServerLog {
         let writer = LogWriter.standardError
-        var made = ServerLog(
+        var created = ServerLog(
             level: ServerLog.Level(rawValue: log.level.rawValue) ?? .info,
             format: ServerLog.Format(rawValue: log.format.rawValue) ?? .text,
             requests: ServerLog.Level(rawValue: log.requests.rawValue) ?? .debug,
@@ -98,11 +98,11 @@ extension ServerConfiguration {
             now: ServerEnvironment.live.now,
             sink: { _ in }
         )
-        made.sink = { [made] line in
+        created.sink = { [created] line in
             let lost = writer.put(line)
             guard lost > 0 else { return }
-            _ = writer.put(made.line(.warning, "log lines were lost", ["lines": "\(lost)"]))
+            _ = writer.put(created.line(.warning, "log lines were lost", ["lines": "\(lost)"]))
         }
-        return made
+        return created
     }
 }

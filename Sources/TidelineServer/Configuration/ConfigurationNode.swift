@@ -26,7 +26,9 @@ struct ConfigurationNode {
     init?(_ file: [UInt8], problems: ConfigurationProblems) {
         // Some editors begin a file with the UTF-8 byte order mark, which is not part of the JSON
         // (RFC 8259).
-        let bytes = file.starts(with: Self.mark) ? Array(file.dropFirst(Self.mark.count)) : file
+        let bytes =
+            file.starts(with: Self.byteOrderMark)
+            ? Array(file.dropFirst(Self.byteOrderMark.count)) : file
         guard let source = String(validating: bytes, as: UTF8.self) else {
             problems.add("", "the configuration is not valid UTF-8")
             return nil
@@ -42,7 +44,7 @@ struct ConfigurationNode {
         self.problems = problems
     }
 
-    private static let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     private init(_ path: String, _ text: String, _ problems: ConfigurationProblems) {
         self.path = path
@@ -55,7 +57,7 @@ struct ConfigurationNode {
     }
 
     /// Reports the reason why the column does not accept the value.
-    func refuse(_ error: any Error, of column: ColumnDefinition) {
+    func reject(_ error: any Error, of column: ColumnDefinition) {
         var reason =
             (error as? ServerError)?.message ?? (error as? RuleViolation)?.message ?? "\(error)"
         // The path already names the column.
@@ -144,11 +146,11 @@ struct ConfigurationNode {
                 problems.add(value.path, message)
                 return false
             }
-            let meant = Spelling.nearest(to: name, among: allowed)
+            let suggestion = Spelling.nearest(to: name, among: allowed)
             problems.add(
                 value.path,
                 "this key is unknown; allowed keys are \(allowed.joined(separator: ", "))"
-                    + (meant.map { "; did you mean '\($0)'?" } ?? "")
+                    + (suggestion.map { "; did you mean '\($0)'?" } ?? "")
             )
             return false
         }
@@ -242,7 +244,7 @@ struct ConfigurationNode {
                 return try column.read(&reader)
             }
         } catch {
-            refuse(error, of: column)
+            reject(error, of: column)
             return nil
         }
         return Value(stored, type: column.type)

@@ -22,7 +22,7 @@ extension ServerConfiguration {
     }
 
     /// The address of the database without a password; for a file, `sqlite:` and the absolute path.
-    package var databasePlace: String {
+    package var databaseLocation: String {
         switch database {
         case .sqlite(let path): "sqlite:\(Self.absolute(path))"
         case .memory: databaseName

@@ -36,7 +36,7 @@ struct AccessRules: Sendable {
     ///
     /// An owner in the body is ignored, except in an operator's insert.
     func setOwner(_ operation: inout WriteOperation, _ user: User?, _ table: Table) {
-        guard let place = table.ownerPlace, operation.values.indices.contains(place) else { return }
+        guard let place = table.ownerIndex, operation.values.indices.contains(place) else { return }
         if user?.isOperator == true, operation.kind == .insert,
             case .text(let owner)? = operation.values[place], Authenticator.isUsable(owner)
         {

@@ -22,7 +22,7 @@ package struct CheckedToken: Sendable {
 }
 
 /// The reason why a token is rejected, as a text for the caller without any part of the token.
-package struct TokenRefusal: Error, Sendable {
+package struct TokenRejection: Error, Sendable {
     package enum Cause: Sendable {
         /// The token is invalid.
         case token
@@ -52,7 +52,7 @@ package struct TokenRefusal: Error, Sendable {
 package final class Authenticator: Sendable {
     /// Checks a token at a time in microseconds since 1970.
     package typealias Check =
-        @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
+        @Sendable (_ token: String, _ now: Int64) throws(TokenRejection) -> CheckedToken
 
     /// Reloads the keys, unless they were reloaded a short time ago.
     ///
@@ -96,8 +96,8 @@ package final class Authenticator: Sendable {
         renewIfDue(now)
         do {
             return try checkedToken(of: headers, now: now)
-        } catch let refusal as TokenRefusal {
-            guard refusal.cause != .token, await renew() else { throw refusal.error }
+        } catch let rejection as TokenRejection {
+            guard rejection.cause != .token, await renew() else { throw rejection.error }
             return try token(of: headers, now: now)
         }
     }
@@ -144,8 +144,8 @@ package final class Authenticator: Sendable {
     func token(of headers: HTTPFields, now: Int64) throws -> CheckedToken? {
         do {
             return try checkedToken(of: headers, now: now)
-        } catch let refusal as TokenRefusal {
-            throw refusal.error
+        } catch let rejection as TokenRejection {
+            throw rejection.error
         }
     }
 
@@ -154,7 +154,7 @@ package final class Authenticator: Sendable {
         let (known, keys) = state.withLock { ($0.cache.token(token, now: now), $0.keys) }
         if let known { return known }
         let checked = try keys.check(token, now)
-        guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
+        guard Self.isUsable(checked.user.id) else { throw TokenRejection(Self.unusableUser) }
         // Results from keys that were replaced in the meantime are not cached.
         state.withLock { if $0.keys === keys { $0.cache.put(checked, for: token) } }
         return checked

@@ -113,7 +113,7 @@ package struct CrossOrigin: Sendable {
     private static let namesBytesMax = 500
 
     /// Adds the headers that let a page of the request's origin read the answer; none for other origins.
-    func mark(_ response: inout ServerResponse, for request: ServerRequest) {
+    func addHeaders(to response: inout ServerResponse, for request: ServerRequest) {
         response.headers.append("Vary", "Origin")
         guard let origin = request.headers["Origin"],
             origin.utf8.count <= Self.originBytesMax,

@@ -60,8 +60,8 @@ struct BatchRun {
         if let version = parameter ?? batch.headers[Self.version] {
             shared.append(Self.version, version)
         }
-        if let device = batch.headers[SeenDevices.field] {
-            shared.append(SeenDevices.field, device)
+        if let device = batch.headers[RecentDevices.field] {
+            shared.append(RecentDevices.field, device)
         }
         for name in ["Authorization", "X-ZUMO-AUTH"] {
             if let token = batch.headers[name] { tokens.append(name, token) }
@@ -102,7 +102,7 @@ struct BatchRun {
             answer.headers.append(Self.requestID, id)
         }
         budget.take(bytes: answer.body.count)
-        reservation.settle(budget.bytes)
+        reservation.recordFinished(budget.bytes)
         answers[place] = answer
     }
 
@@ -163,7 +163,7 @@ struct BatchRun {
             if isRead, !budget.fits(bytes: answer.body.count) { throw ServerError.batchMemoryFull }
             return answer
         } catch {
-            return service.refusal(error, of: batch.id)
+            return service.rejection(error, of: batch.id)
         }
     }
 
@@ -177,20 +177,20 @@ struct BatchRun {
         var groups: [PreparedGroup] = []
         var tried: [Int] = []
         var places: [Int: Int] = [:]
-        var refused: (unit: Int, answers: [ServerResponse])?
+        var rejected: (unit: Int, answers: [ServerResponse])?
         for unit in units {
             if machine.lacksDependency(unit) {
                 machine.ended(unit, .dependencyFailed)
                 continue
             }
-            let (writes, refusals) = await prepare(unit)
-            guard refusals.isEmpty else {
+            let (writes, rejections) = await prepare(unit)
+            guard rejections.isEmpty else {
                 if !continuesOnError {
                     // Whether this rejection applies is known only after the units before it have ended.
-                    refused = (unit, refusals)
+                    rejected = (unit, rejections)
                     break
                 }
-                refuse(unit, refusals)
+                reject(unit, rejections)
                 continue
             }
             places[unit] = groups.count
@@ -207,14 +207,14 @@ struct BatchRun {
             isDryRun: isDryRun
         )
         if attempt < OutdatedTable.attemptsMax, learns(outcomes) {
-            return await write(tried + (refused.map { [$0.unit] } ?? []), attempt: attempt + 1)
+            return await write(tried + (rejected.map { [$0.unit] } ?? []), attempt: attempt + 1)
         }
         var isWhole = true
         for (index, outcome) in outcomes.enumerated() {
             take(outcome, of: tried[index], groups[index].writes)
             if !outcome.isDone { isWhole = false }
         }
-        if let refused, isWhole { refuse(refused.unit, refused.answers) }
+        if let rejected, isWhole { reject(rejected.unit, rejected.answers) }
     }
 
     /// Returns whether no unit was executed because other servers had changed tables.
@@ -230,24 +230,24 @@ struct BatchRun {
         return hasLearned
     }
 
-    private mutating func refuse(_ unit: Int, _ refusals: [ServerResponse]) {
-        for (place, answer) in zip(envelope.units[unit].requests, refusals) { put(place, answer) }
+    private mutating func reject(_ unit: Int, _ rejections: [ServerResponse]) {
+        for (place, answer) in zip(envelope.units[unit].requests, rejections) { put(place, answer) }
         machine.ended(unit, .failed)
     }
 
     /// Returns the answers for a unit whose member was rejected; nil stands for all members.
-    private mutating func refuse(_ unit: Int, at member: Int?, _ refusal: ServerResponse) {
+    private mutating func reject(_ unit: Int, at member: Int?, _ rejection: ServerResponse) {
         let others = ServerResponse(ServerError.groupFailed)
         let answers = envelope.units[unit].requests.enumerated().map { offset, _ in
-            member == nil || offset == member ? refusal : others
+            member == nil || offset == member ? rejection : others
         }
-        refuse(unit, answers)
+        reject(unit, answers)
     }
 
     /// Returns the writes of a unit, or an answer for each of its requests if it is rejected.
     private mutating func prepare(
         _ unit: Int
-    ) async -> (writes: [PreparedWrite], refusals: [ServerResponse]) {
+    ) async -> (writes: [PreparedWrite], rejections: [ServerResponse]) {
         let requests = envelope.units[unit].requests
         var writes: [PreparedWrite] = []
         writes.reserveCapacity(requests.count)
@@ -261,9 +261,9 @@ struct BatchRun {
             } catch {
                 let inner = envelope.requests[place]
                 let table = envelope.table(of: place)
-                let refusal = self.refusal(error, as: inner.body, table: table)
+                let rejection = self.rejection(error, as: inner.body, table: table)
                 let others = ServerResponse(ServerError.groupFailed)
-                return ([], requests.map { $0 == place ? refusal : others })
+                return ([], requests.map { $0 == place ? rejection : others })
             }
         }
         return (writes, [])
@@ -313,12 +313,12 @@ struct BatchRun {
                 put(place, answer(writes[offset], outcomes[offset]))
             }
             machine.ended(unit, .succeeded)
-        case .refused(let member, let outcome):
-            refuse(unit, at: member, answer(writes[member], outcome))
+        case .rejected(let member, let outcome):
+            reject(unit, at: member, answer(writes[member], outcome))
         case .failed(let member, let error):
             let write = writes.count == 1 ? writes[0] : member.map { writes[$0] }
             let body = write?.call.request.body ?? []
-            refuse(unit, at: member, refusal(error, as: body, table: write?.table.name))
+            reject(unit, at: member, rejection(error, as: body, table: write?.table.name))
         case .dependencyFailed, .notReached:
             // The machine has recorded how this unit ended.
             break
@@ -331,15 +331,15 @@ struct BatchRun {
             return isDryRun ? answer.ofDryRun() : answer
         } catch {
             let body = write.call.request.body
-            let answer = refusal(error, as: body, table: write.table.name)
+            let answer = rejection(error, as: body, table: write.table.name)
             return isDryRun ? answer.ofDryRun() : answer
         }
     }
 
     /// Returns the answer to a rejected request, with the names of columns that its body has.
-    private func refusal(_ error: any Error, as body: [UInt8], table: String?) -> ServerResponse {
+    private func rejection(_ error: any Error, as body: [UInt8], table: String?) -> ServerResponse {
         let named = table.map { service.catalog.named(error, as: body, table: $0) } ?? error
-        return service.refusal(named, of: batch.id)
+        return service.rejection(named, of: batch.id)
     }
 }
 

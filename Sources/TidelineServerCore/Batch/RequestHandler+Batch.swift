@@ -157,7 +157,7 @@ extension RequestHandler {
         of request: ServerRequest,
         _ head: RequestHead,
         _ user: User?
-    ) async throws -> ([UInt8], AnswerShare?) {
+    ) async throws -> ([UInt8], MemoryReservation?) {
         guard head.isCoded else { return (request.body, nil) }
         guard let count = ContentCoding.plainCount(ofGzip: request.body) else {
             throw ServerError.damagedGzip

@@ -23,8 +23,8 @@ struct CallerGate: Sendable {
             let now = settings.environment.now()
             return try await authenticator.currentToken(of: request.headers, now: now)?.user
         } catch {
-            settings.traffic.tokensRefused.add()
-            noteRefusal(.tokens, "address " + request.address)
+            settings.traffic.tokensRejected.add()
+            noteRejection(.tokens, "address " + request.address)
             throw error
         }
     }
@@ -58,12 +58,12 @@ struct CallerGate: Sendable {
             bytes: request.body.count
         )
         let now = settings.environment.now()
-        guard let refusal = rates.take(cost, of: Self.name(of: request, user), now: now) else {
+        guard let rejection = rates.take(cost, of: Self.name(of: request, user), now: now) else {
             return
         }
         settings.traffic.tooMany.add()
-        noteRefusal(.limits, Self.name(of: request, user))
-        throw ServerError.askedForTooMuch(refusal)
+        noteRejection(.limits, Self.name(of: request, user))
+        throw ServerError.askedForTooMuch(rejection)
     }
 
     /// Charges the parts of a request that were not counted on admission: the other requests of a batch, which was
@@ -98,7 +98,7 @@ struct CallerGate: Sendable {
         let caller = Self.name(of: request, user)
         guard queries.begin(caller) else {
             settings.traffic.tooMany.add()
-            noteRefusal(.limits, caller)
+            noteRejection(.limits, caller)
             throw ServerError.queriesUnderWay
         }
         defer { queries.end(caller) }
@@ -106,9 +106,9 @@ struct CallerGate: Sendable {
     }
 
     /// Records a rejected request, and logs the line that is due.
-    func noteRefusal(_ kind: RejectionLog.Kind, _ caller: String) {
+    func noteRejection(_ kind: RejectionLog.Kind, _ caller: String) {
         let now = settings.environment.now()
-        guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }
+        guard let line = settings.traffic.rejections.note(kind, caller, now: now) else { return }
         let fields: KeyValuePairs = [
             "caller": line.caller, "requests": "\(line.ofCaller)", "ofAll": "\(line.count)",
         ]

@@ -25,7 +25,7 @@ package final class CallerRates: Sendable {
     }
 
     /// When to retry, and which rate was exceeded.
-    package struct Refusal: Hashable, Sendable {
+    package struct Rejection: Hashable, Sendable {
         package var seconds: Int
         /// The configuration key of the limit.
         package var limit: String
@@ -63,7 +63,7 @@ package final class CallerRates: Sendable {
     ///   - caller: The caller's name; requests with the same name share the accounts.
     ///   - now: The time in microseconds.
     /// - Returns: When to retry, in seconds, and the exceeded limit; nil if the request is admitted.
-    package func take(_ cost: Cost, of caller: String, now: Int64) -> Refusal? {
+    package func take(_ cost: Cost, of caller: String, now: Int64) -> Rejection? {
         accounts.withLock { accounts in
             var account = current(accounts.value(caller), now)
             let waits = rates.indices.map { place in
@@ -73,7 +73,7 @@ package final class CallerRates: Sendable {
             if let place = waits.indices.max(by: { waits[$0] < waits[$1] }), waits[place] > 0 {
                 accounts.put(account, for: caller)
                 let seconds = max(1, Int(min(waits[place], Self.waitMax).rounded(.up)))
-                return Refusal(seconds: seconds, limit: "limits." + Self.limits[place])
+                return Rejection(seconds: seconds, limit: "limits." + Self.limits[place])
             }
             pay(cost, &account)
             accounts.put(account, for: caller)

@@ -54,7 +54,7 @@ package struct CopiedState: Hashable, Sendable {
     /// A string that changes with each write to the database.
     var fingerprint: String {
         let clocks = tables.map { table in
-            "\(table.definition.name) \(table.clock.stamp) \(table.clock.horizon)"
+            "\(table.definition.name) \(table.clock.timestamp) \(table.clock.horizon)"
         }
         let state = [epoch, ledgerHorizon.map { "\($0)" } ?? ""] + ledger.map { "\($0)" }
         return SHA256.hash((state + clocks).joined(separator: "\n").utf8).prefix(16)
@@ -64,12 +64,12 @@ package struct CopiedState: Hashable, Sendable {
 
 /// A former row in a change log.
 package struct CopiedDeparture: Hashable, Sendable {
-    package var stamp: Int64
+    package var timestamp: Int64
     package var isDeleted: Bool
     package var image: RowImage
 
-    package init(stamp: Int64, isDeleted: Bool, image: RowImage) {
-        self.stamp = stamp
+    package init(timestamp: Int64, isDeleted: Bool, image: RowImage) {
+        self.timestamp = timestamp
         self.isDeleted = isDeleted
         self.image = image
     }
@@ -91,7 +91,7 @@ package struct CopiedCells: Hashable, Sendable {
 }
 
 /// A portion of the copied data, all of one kind.
-package enum CopyPiece: Sendable {
+package enum CopyChunk: Sendable {
     case rows([RowImage], of: Table)
     case log([CopiedDeparture], of: Table)
     case bases([CopiedCells])
@@ -159,7 +159,7 @@ package struct CopyProgress: Hashable, Sendable, Codable {
     package static let key = "copy"
 
     /// The message of a server that is started with an incomplete copy.
-    package static let refusal =
+    package static let rejection =
         "The copy into this database is incomplete. Run 'tideline copy' with the same addresses to "
         + "resume it, or remove the database."
 }
@@ -174,7 +174,7 @@ package protocol CopySource {
         _ part: CopyPart,
         after: [String],
         limit: Int
-    ) throws -> (piece: CopyPiece, key: [String])
+    ) throws -> (piece: CopyChunk, key: [String])
 }
 
 extension CopySource {
@@ -191,7 +191,7 @@ package protocol CopyTarget {
     /// Creates the tables.
     func begin(_ state: CopiedState, _ progress: CopyProgress) throws
     /// Stores a portion and the progress in one transaction.
-    func put(_ piece: CopyPiece, _ progress: CopyProgress) throws
+    func put(_ piece: CopyChunk, _ progress: CopyProgress) throws
     /// Completes the copy, so that servers can open the database.
     func end(_ state: CopiedState) throws
 }

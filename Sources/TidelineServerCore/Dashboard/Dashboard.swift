@@ -42,7 +42,7 @@ package final class Dashboard: Sendable {
     private let migration: @Sendable () async throws -> [String]
     /// The computation of the migration's steps that is running.
     private let planning = Mutex<Task<[String], any Error>?>(nil)
-    let devices: SeenDevices
+    let devices: RecentDevices
     let slow: SlowRequests
     let started: Int64
 
@@ -61,7 +61,7 @@ package final class Dashboard: Sendable {
         index = self.files["index.html"]
         inForce = Mutex(settings)
         self.migration = migration
-        devices = SeenDevices(countMax: devicesMax)
+        devices = RecentDevices(countMax: devicesMax)
         self.slow = slow
         self.started = started
     }

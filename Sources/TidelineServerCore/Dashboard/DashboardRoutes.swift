@@ -24,10 +24,10 @@ extension RequestHandler {
             _ = try await dashboard.gate.pass(request) {
                 try await service.callers.countedUser(of: request)
             }
-        } catch let refusal as ServerError where [401, 403].contains(refusal.status) {
+        } catch let rejection as ServerError where [401, 403].contains(rejection.status) {
             if response.status == 304 { response = try dashboard.answer("index.html", [:]) }
-            response.status = refusal.status
-            for field in refusal.headers { response.headers.append(field.name, field.value) }
+            response.status = rejection.status
+            for field in rejection.headers { response.headers.append(field.name, field.value) }
         }
         return response
     }

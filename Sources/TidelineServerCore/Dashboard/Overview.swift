@@ -22,7 +22,7 @@ extension RequestHandler {
         if let user { writer.string(user.id) } else { writer.null() }
         let events = service.settings.traffic.events
         writer.list(",\"tables\":[", service.catalog.all) { writer, table in
-            let ahead = ClockAhead.seconds(events.stamp(of: table.definition.name), now: now)
+            let ahead = ClockAhead.seconds(events.timestamp(of: table.definition.name), now: now)
             writer.table(table.definition, user, clockAhead: ahead)
         }
         writer.raw(",\"traffic\":{\"writeQueue\":")
@@ -32,10 +32,10 @@ extension RequestHandler {
         writer.raw(",\"listeners\":")
         writer.integer(Int64(service.settings.traffic.listeners.current))
         writer.raw(",\"answersBytes\":")
-        writer.integer(Int64(service.settings.traffic.answersHeld))
+        writer.integer(Int64(service.settings.traffic.reservedAnswerBytes))
         service.metrics.write(to: &writer)
         writer.raw("}")
-        let stamps = service.settings.traffic.events
+        let timestamps = service.settings.traffic.events
         writer.list(",\"sizes\":[", sizes) { writer, size in
             writer.raw("[")
             writer.string(size.part)
@@ -51,7 +51,7 @@ extension RequestHandler {
             writer.raw("]")
         }
         writer.list(",\"devices\":[", dashboard.devices.all) {
-            $0.device($1, behindSince: $1.behindSince { stamps.stamp(of: $0) })
+            $0.device($1, behindSince: $1.behindSince { timestamps.timestamp(of: $0) })
         }
         writer.list(",\"slow\":[", dashboard.slow.all) { $0.slow($1) }
         writer.list(",\"settings\":[", dashboard.settings) { writer, setting in
@@ -112,7 +112,7 @@ extension JSONWriter {
         raw("}")
     }
 
-    fileprivate mutating func device(_ device: SeenDevices.Device, behindSince: Int64?) {
+    fileprivate mutating func device(_ device: RecentDevices.Device, behindSince: Int64?) {
         raw("{\"id\":")
         string(device.id)
         raw(",\"client\":")

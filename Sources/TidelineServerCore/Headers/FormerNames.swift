@@ -147,16 +147,16 @@ extension TableCatalog {
     ///
     /// An app that knows only the former name of a column needs it to find the property that the error is about.
     func named(_ error: any Error, as body: [UInt8], table name: String) -> any Error {
-        guard hasFormerNames, !body.isEmpty, let refusal = error as? ServerError,
+        guard hasFormerNames, !body.isEmpty, let rejection = error as? ServerError,
             let names = table(named: name).flatMap({ FormerNames(of: $0) })
         else { return error }
-        return names.named(refusal, as: body)
+        return names.named(rejection, as: body)
     }
 }
 
 extension RowBody {
     /// Rejects a body that has different values of a column under several names.
-    func refuseAlternatives(_ table: Table) throws {
+    func rejectAlternatives(_ table: Table) throws {
         guard let place = alternatives.keys.min() else { return }
         throw ServerError.namesDiffer(table.columns[place].name)
     }

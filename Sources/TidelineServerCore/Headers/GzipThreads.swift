@@ -28,20 +28,20 @@ package final class GzipThreads: Sendable {
     package func gzip(_ bytes: [UInt8]) async -> [UInt8]? {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
         let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]
-        let isGivenUp = GivenUp()
+        let isCancelled = CancellationFlag()
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 queue.async { [code] in
-                    let small = isGivenUp.value.load(ordering: .relaxed) ? nil : code(bytes)
+                    let small = isCancelled.value.load(ordering: .relaxed) ? nil : code(bytes)
                     continuation.resume(returning: small)
                 }
             }
         } onCancel: {
-            isGivenUp.value.store(true, ordering: .relaxed)
+            isCancelled.value.store(true, ordering: .relaxed)
         }
     }
 
-    private final class GivenUp: Sendable {
+    private final class CancellationFlag: Sendable {
         let value = Atomic(false)
     }
 }

@@ -28,10 +28,10 @@ package struct TextNumbers: Sendable {
                 part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }.lowercased()
             }
             guard let type = parts.first, fitsJSON(type) else { continue }
-            let isRefused = parts.contains { part in
+            let isRejected = parts.contains { part in
                 part.hasPrefix("q=") && Double(part.dropFirst(2)) == 0
             }
-            guard !isRefused else { continue }
+            guard !isRejected else { continue }
             if parts.contains("ieee754compatible=true") { return true }
             if parts.contains("ieee754compatible=false") { choice = false }
         }
@@ -192,7 +192,7 @@ package struct TextNumbers: Sendable {
 /// An editor that replaces parts of a string, from the beginning to the end.
 struct TextEditor {
     let bytes: [UInt8]
-    private var made: [UInt8] = []
+    private var output: [UInt8] = []
     private var done = 0
 
     init(_ bytes: [UInt8]) {
@@ -201,12 +201,12 @@ struct TextEditor {
 
     mutating func replace(_ range: Range<Int>, with text: [UInt8]) {
         guard range.lowerBound >= done else { return }
-        made += bytes[done..<range.lowerBound]
-        made += text
+        output += bytes[done..<range.lowerBound]
+        output += text
         done = range.upperBound
     }
 
-    var result: [UInt8] { made + bytes[done...] }
+    var result: [UInt8] { output + bytes[done...] }
 }
 
 // MARK: - Requests

@@ -108,6 +108,6 @@ struct EndpointRoutes {
             service.settings.authenticator == nil ? .anonymous : .authenticated
         try service.access.require(endpoint.access ?? usual, user)
         let call = EndpointCall(request: request, user: user, perform: perform)
-        return try await refusing { try await endpoint.handler(call) }
+        return try await rejecting { try await endpoint.handler(call) }
     }
 }

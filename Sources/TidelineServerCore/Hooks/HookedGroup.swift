@@ -83,14 +83,14 @@ struct HookedGroup: Sendable {
                     await hooked[place].after(operations[place], outcome)
                 }
                 return outcome
-            case .refused(let place, let refused):
-                if refused.decision == .outdated, writes[place].refusal == nil { return nil }
+            case .rejected(let place, let rejected):
+                if rejected.decision == .outdated, writes[place].rejection == nil { return nil }
                 // A handler is called once for each write.
                 guard resolved.insert(place).inserted else { return outcome }
                 do {
                     let next = try await hooked[place].resolveConflict(
                         of: operations[place],
-                        refused,
+                        rejected,
                         policy: writes[place].operation.conflict,
                         mayReplaceDelete: writes.count == 1
                     )

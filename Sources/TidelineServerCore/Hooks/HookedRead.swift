@@ -9,7 +9,7 @@ struct ReadHooks {
     func before(_ call: TableCall, _ table: Table, _ id: String?) async throws {
         guard let hook = table.hooks?.beforeRead else { return }
         let read = Self.read(call, table, id)
-        try await refusing { try await hook(read) }
+        try await rejecting { try await hook(read) }
     }
 
     /// Runs the hook after a read; its errors are only logged, because the rows were found.

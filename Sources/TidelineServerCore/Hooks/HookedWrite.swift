@@ -38,7 +38,7 @@ struct HookedWrite: Sendable {
             values: old,
             reader: reader
         )
-        try await refusing { try await before(&change) }
+        try await rejecting { try await before(&change) }
         if attempt.kind != .delete && attempt.kind != .undelete {
             attempt.values = try table.values(of: change.values, from: old, attempt.values)
             if attempt.fillsDefaults { try table.checkAbsent(attempt.values) }
@@ -112,7 +112,7 @@ struct HookedWrite: Sendable {
             client: client,
             server: stored
         )
-        let answer = try await refusing { try await handler(conflict) }
+        let answer = try await rejecting { try await handler(conflict) }
         var next = attempt
         next.basis = .version(server.state.version)
         switch answer {
@@ -147,7 +147,7 @@ struct HookedWrite: Sendable {
 }
 
 /// Runs an app's code, and converts its rejections to responses.
-func refusing<Result>(_ body: () async throws -> Result) async throws -> Result {
+func rejecting<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
         return try await body()
     } catch let rejection as Rejection {

@@ -5,15 +5,15 @@ package import TidelineCore
 /// The last commit timestamp and the retention horizon of a table.
 package struct TableClock: Hashable, Sendable {
     /// The commit timestamp of the last write, in microseconds; 0 before the first.
-    package var stamp: Int64
+    package var timestamp: Int64
     /// The time of the last delete, or removal from a visibility filter, that is no longer recorded; 0 if there
     /// is none.
     package var horizon: Int64
     /// The epoch of the database that the clock was read from; nil if that cannot change while the server runs.
     package var epoch: String?
 
-    package init(stamp: Int64 = 0, horizon: Int64 = 0, epoch: String? = nil) {
-        self.stamp = stamp
+    package init(timestamp: Int64 = 0, horizon: Int64 = 0, epoch: String? = nil) {
+        self.timestamp = timestamp
         self.horizon = horizon
         self.epoch = epoch
     }
@@ -28,7 +28,7 @@ package struct TableClock: Hashable, Sendable {
 
 /// A request for a table's changes.
 package struct ChangeRequest: Sendable {
-    package var caller = ReadCaller.nobody
+    package var caller = ReadCaller.unknown
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?

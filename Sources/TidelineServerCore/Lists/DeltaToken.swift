@@ -23,7 +23,7 @@ package struct DeltaScope: Hashable, Sendable {
     }
 
     /// Returns the rejection of a link that was created for `other`; nil if the link is valid.
-    package func refusal(of other: DeltaScope) -> ServerError? {
+    package func rejection(of other: DeltaScope) -> ServerError? {
         if other.epoch != epoch { return .epochChanged }
         if other.schema != schema { return .schemaChanged }
         return other.view == view ? nil : .viewChanged
@@ -60,12 +60,12 @@ package struct DeltaToken: Hashable, Sendable {
     package var phase: Phase
     package var scope: DeltaScope
     /// The commit timestamp up to which the caller has all changes.
-    package var stamp: Int64
+    package var timestamp: Int64
 
-    package init(_ phase: Phase, _ scope: DeltaScope, stamp: Int64) {
+    package init(_ phase: Phase, _ scope: DeltaScope, timestamp: Int64) {
         self.phase = phase
         self.scope = scope
-        self.stamp = stamp
+        self.timestamp = timestamp
     }
 
     private static let format: UInt8 = 1
@@ -76,7 +76,7 @@ package struct DeltaToken: Hashable, Sendable {
         var bytes = [Self.format, phase.rawValue]
         bytes.reserveCapacity(Self.size)
         let numbers = [
-            scope.epoch.bits, scope.schema.bits, scope.view.bits, UInt64(bitPattern: stamp),
+            scope.epoch.bits, scope.schema.bits, scope.view.bits, UInt64(bitPattern: timestamp),
         ]
         for number in numbers {
             for shift in stride(from: UInt64(56), through: 0, by: -8) {
@@ -96,10 +96,10 @@ package struct DeltaToken: Hashable, Sendable {
             let start = 2 + 8 * place
             return bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
         }
-        let stamp = Int64(bitPattern: number(3))
-        guard stamp >= 0 else { return nil }
+        let timestamp = Int64(bitPattern: number(3))
+        guard timestamp >= 0 else { return nil }
         self.phase = phase
-        self.stamp = stamp
+        self.timestamp = timestamp
         scope = DeltaScope(
             epoch: Fingerprint(bits: number(0)),
             schema: Fingerprint(bits: number(1)),

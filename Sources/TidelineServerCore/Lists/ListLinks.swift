@@ -42,12 +42,12 @@ extension ListPlan {
 
     /// Returns the request for the changes after `after` that the caller may see.
     func changes(
-        after stamp: Int64,
+        after timestamp: Int64,
         view: QueryExpression?,
         limits: ServerLimits
     ) -> ChangeRequest {
         var changes = ChangeRequest(
-            after: stamp,
+            after: timestamp,
             rowsMax: max(1, request.rowsMax),
             bytesMax: request.bytesMax
         )

@@ -60,7 +60,7 @@ package struct ListPlan: Sendable {
         if let token = options.token {
             switch PageToken(token, keyTypes) {
             case .keys(let keys): request.after = keys
-            case .mark(let mark): request.mark = mark
+            case .anchor(let anchor): request.anchor = anchor
             case nil:
                 throw ServerError.badRequest(
                     "Option '$skiptoken' is not from a next link of this query."

@@ -19,7 +19,7 @@ final class ListPlans: Sendable {
         var hasOneSpelling: Bool { text.utf8.allSatisfy { $0 < 0x80 } }
     }
 
-    private struct Kept {
+    private struct CachedPlan {
         /// The table, which is retained so that no other object gets its identifier.
         let table: Table
         let plan: ListPlan
@@ -29,7 +29,7 @@ final class ListPlans: Sendable {
     private static let countMax = 128
     private static let textBytesMax = 1024
 
-    private let plans = Mutex(GenerationCache<Query, Kept>(countMax: countMax))
+    private let plans = Mutex(GenerationCache<Query, CachedPlan>(countMax: countMax))
 
     func plan(_ query: Query) -> ListPlan? {
         guard query.hasOneSpelling else { return nil }
@@ -41,8 +41,8 @@ final class ListPlans: Sendable {
         guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage,
             !plan.dependsOnTime
         else { return }
-        plan.request.kept = KeptRendering()
-        let kept = Kept(table: table, plan: plan)
-        plans.withLock { $0.put(kept, for: query) }
+        plan.request.rendering = CachedRendering()
+        let cached = CachedPlan(table: table, plan: plan)
+        plans.withLock { $0.put(cached, for: query) }
     }
 }

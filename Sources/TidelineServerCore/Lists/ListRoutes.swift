@@ -14,10 +14,10 @@ import TidelineCore
 private struct ChangeTracking {
     var scope: DeltaScope
     /// The table's last commit timestamp before the first page.
-    var stamp: Int64
+    var timestamp: Int64
 
     func token(_ phase: DeltaToken.Phase) -> DeltaToken {
-        DeltaToken(phase, scope, stamp: stamp)
+        DeltaToken(phase, scope, timestamp: timestamp)
     }
 }
 
@@ -50,7 +50,7 @@ struct ListRoutes {
         if isTracked { tracking = try await self.tracking(link, table, plan, view) }
         if isTracked && tracking == nil {
             plan.request.includesDeleted = call.includesDeleted
-            plan.request.kept = nil
+            plan.request.rendering = nil
         }
         let (page, share) = try await service.pages.makePage(
             of: plan.request.rowsMax,
@@ -59,7 +59,7 @@ struct ListRoutes {
             plan.request.reservation = reservation
             return try await service.store.list(plan.request, in: table)
         }
-        table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
+        table.pageSize.record(rows: page.rows, bytes: page.bytes.count)
         await service.readHooks.after(call, table, nil, rows: page.rows)
         // Read after the page, so that tombstones that were purged before the page was read are accounted for.
         let clock =
@@ -71,7 +71,7 @@ struct ListRoutes {
         let epoch = service.epochs.learn(clock)
         if let tracking {
             if tracking.scope.epoch != epoch.fingerprint { throw ServerError.epochChanged }
-            if clock.horizon > tracking.stamp { throw ServerError.deltaExpired(clock) }
+            if clock.horizon > tracking.timestamp { throw ServerError.deltaExpired(clock) }
         }
         var links = ListLinks()
         links.next = plan.nextParameters(
@@ -153,13 +153,13 @@ struct ListRoutes {
         let canTrackChanges = plan.canTrackChanges && !view.dependsOnTime
         guard let link else {
             guard canTrackChanges else { return nil }
-            let stamp = try await service.clock(of: table).stamp
-            return ChangeTracking(scope: scope(table, view), stamp: stamp)
+            let timestamp = try await service.clock(of: table).timestamp
+            return ChangeTracking(scope: scope(table, view), timestamp: timestamp)
         }
         let scope = scope(table, view)
-        if let refusal = scope.refusal(of: link.scope) { throw refusal }
+        if let rejection = scope.rejection(of: link.scope) { throw rejection }
         guard canTrackChanges else { throw ServerError.notADeltaLink }
-        return ChangeTracking(scope: scope, stamp: link.stamp)
+        return ChangeTracking(scope: scope, timestamp: link.timestamp)
     }
 
     /// Returns a page of the changes after a link.
@@ -171,7 +171,7 @@ struct ListRoutes {
         let view = try await table.callerView(for: call.user, at: call.now)
         try await service.readHooks.before(call, table, nil)
         let scope = scope(table, view)
-        if let refusal = scope.refusal(of: link.scope) { throw refusal }
+        if let rejection = scope.rejection(of: link.scope) { throw rejection }
         // The plan is made before the server knows whether there are changes, so that an invalid link is always
         // rejected.
         guard let plan = try plan(call, table, isTracked: true), plan.canTrackChanges,
@@ -179,11 +179,11 @@ struct ListRoutes {
         else { throw ServerError.notADeltaLink }
         let known = try await service.clock(of: table)
         if service.epochs.current.fingerprint != scope.epoch { throw ServerError.epochChanged }
-        if known.stamp == link.stamp {
+        if known.timestamp == link.timestamp {
             return await nothingNew(call, table, plan, known)
         }
         var request = plan.changes(
-            after: link.stamp,
+            after: link.timestamp,
             view: view.condition,
             limits: service.settings.limits
         )
@@ -195,11 +195,11 @@ struct ListRoutes {
             request.reservation = reservation
             return try await service.store.changes(request, in: table)
         }
-        table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
+        table.pageSize.record(rows: page.rows, bytes: page.bytes.count)
         if service.epochs.learn(page.clock).fingerprint != scope.epoch {
             throw ServerError.epochChanged
         }
-        guard page.clock.horizon <= link.stamp else {
+        guard page.clock.horizon <= link.timestamp else {
             throw ServerError.deltaExpired(page.clock)
         }
         await service.readHooks.after(call, table, nil, rows: page.rows)
@@ -237,7 +237,7 @@ struct ListRoutes {
         _ scope: DeltaScope,
         _ call: TableCall
     ) -> ListLinks {
-        let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)
+        let token = DeltaToken(.changes, scope, timestamp: page.next ?? page.clock.timestamp)
         let link = call.parameters.link(token)
         var links = ListLinks()
         if page.next != nil { links.next = link } else { links.delta = link }

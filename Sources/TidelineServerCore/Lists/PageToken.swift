@@ -9,14 +9,14 @@ package import TidelineCore
 /// The position of a page's last row in an order, as the opaque `$skiptoken` of a next link.
 package enum PageToken: Hashable, Sendable {
     case keys([SQLValue])
-    case mark(PageMark)
+    case anchor(PageAnchor)
 
     /// The maximum number of bytes of keys in a token, which is 1 KB in base64.
     private static let keysBytesMax = 768
     /// The size above which a page mark contains only a prefix of a key, and the size of that prefix, in bytes.
     private static let shortMax = 64
     private static let prefixMax = 128
-    private static let markKeysMax = 8
+    private static let anchorKeysMax = 8
 
     /// Creates the token of a page that begins after a row.
     ///
@@ -26,15 +26,15 @@ package enum PageToken: Hashable, Sendable {
         guard let version, case .text(let id)? = keys.last, json.count > Self.keysBytesMax else {
             return
         }
-        var mark = PageMark(id: id, version: version, keys: [], prefix: nil)
-        for key in keys.dropLast().prefix(Self.markKeysMax) {
+        var anchor = PageAnchor(id: id, version: version, keys: [], prefix: nil)
+        for key in keys.dropLast().prefix(Self.anchorKeysMax) {
             if let prefix = Self.prefix(of: key) {
-                mark.prefix = prefix
+                anchor.prefix = prefix
                 break
             }
-            mark.keys.append(key)
+            anchor.keys.append(key)
         }
-        self = .mark(mark)
+        self = .anchor(anchor)
     }
 
     /// Returns the prefix of a long key; nil for a short key.
@@ -65,14 +65,14 @@ package enum PageToken: Hashable, Sendable {
         var writer = JSONWriter()
         switch self {
         case .keys(let keys): Self.write(keys, &writer)
-        case .mark(let mark):
+        case .anchor(let anchor):
             writer.raw("{\"id\":")
-            writer.string(mark.id)
+            writer.string(anchor.id)
             writer.raw(",\"version\":")
-            writer.integer(mark.version)
+            writer.integer(anchor.version)
             writer.raw(",\"keys\":")
-            Self.write(mark.keys, &writer)
-            if let prefix = mark.prefix {
+            Self.write(anchor.keys, &writer)
+            if let prefix = anchor.prefix {
                 writer.raw(",\"prefix\":")
                 Self.write(prefix, &writer)
             }
@@ -134,13 +134,14 @@ package enum PageToken: Hashable, Sendable {
             guard keys.count == types.count, case .text = keys.last,
                 zip(keys, types).allSatisfy(Self.fits)
             else { return nil }
-        case .mark(let mark):
-            let count = mark.keys.count
-            guard !mark.id.isEmpty, count < types.count, zip(mark.keys, types).allSatisfy(Self.fits)
+        case .anchor(let anchor):
+            let count = anchor.keys.count
+            guard !anchor.id.isEmpty, count < types.count,
+                zip(anchor.keys, types).allSatisfy(Self.fits)
             else {
                 return nil
             }
-            if let prefix = mark.prefix {
+            if let prefix = anchor.prefix {
                 guard count < types.count - 1, prefix != .null, Self.mayBeLong(types[count]),
                     Self.fits(prefix, types[count])
                 else { return nil }
@@ -178,7 +179,7 @@ package enum PageToken: Hashable, Sendable {
         var reader = JSONReader(bytes)
         let token: PageToken
         if case .object = try reader.value() {
-            token = .mark(try mark(&reader))
+            token = .anchor(try anchor(&reader))
         } else {
             token = .keys(try keys(&reader))
         }
@@ -186,25 +187,25 @@ package enum PageToken: Hashable, Sendable {
         return token
     }
 
-    private static func mark(_ reader: inout JSONReader) throws -> PageMark {
-        var mark = PageMark(id: "", version: 0, keys: [], prefix: nil)
+    private static func anchor(_ reader: inout JSONReader) throws -> PageAnchor {
+        var anchor = PageAnchor(id: "", version: 0, keys: [], prefix: nil)
         var names = MemberNames()
         try reader.beginObject()
         while let name = try reader.nextMember() {
             try names.insert(name, reader)
             switch reader.text(name) {
-            case "id": mark.id = try text(&reader)
+            case "id": anchor.id = try text(&reader)
             case "version":
                 guard case .integer(let version) = try key(&reader) else {
                     throw reader.failure("not a version")
                 }
-                mark.version = version
-            case "keys": mark.keys = try keys(&reader)
-            case "prefix": mark.prefix = try key(&reader)
+                anchor.version = version
+            case "keys": anchor.keys = try keys(&reader)
+            case "prefix": anchor.prefix = try key(&reader)
             default: throw reader.failure("not a member of a page token")
             }
         }
-        return mark
+        return anchor
     }
 
     private static func keys(_ reader: inout JSONReader) throws -> [SQLValue] {

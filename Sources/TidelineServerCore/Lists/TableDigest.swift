@@ -4,7 +4,7 @@ package import TidelineCore
 
 /// A request for the hashes of a table's rows that are not deleted.
 package struct DigestRequest: Sendable {
-    package var caller = ReadCaller.nobody
+    package var caller = ReadCaller.unknown
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?

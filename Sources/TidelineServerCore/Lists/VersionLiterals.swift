@@ -32,8 +32,8 @@ package enum VersionLiterals {
 
     private static func number(_ expression: QueryExpression) -> QueryExpression {
         guard case .value(.string(let text)) = expression.kind,
-            let stamp = RowVersion.stamp(text)
+            let timestamp = RowVersion.timestamp(text)
         else { return expression }
-        return QueryExpression(.value(.integer(stamp)), at: expression.position)
+        return QueryExpression(.value(.integer(timestamp)), at: expression.position)
     }
 }

@@ -7,14 +7,14 @@ import Synchronization
 import TidelineCore
 
 /// A table that a commit changed.
-package struct TableStamp: Sendable, Equatable {
+package struct TableTimestamp: Sendable, Equatable {
     package var table: String
     /// The last commit timestamp of the table.
-    package var stamp: Int64
+    package var timestamp: Int64
 
-    package init(table: String, stamp: Int64) {
+    package init(table: String, timestamp: Int64) {
         self.table = table
-        self.stamp = stamp
+        self.timestamp = timestamp
     }
 }
 
@@ -23,15 +23,15 @@ package final class EventBoard: Sendable {
     private struct State {
         /// The indexes of the tables, by their names in lower case.
         var places: [String: Int] = [:]
-        var stamps: [Int64] = []
+        var timestamps: [Int64] = []
         var feeds: [EventFeed.Box] = []
 
         mutating func place(of table: String) -> Int {
             let name = table.lowercased()
             if let place = places[name] { return place }
-            places[name] = stamps.count
-            stamps.append(0)
-            return stamps.count - 1
+            places[name] = timestamps.count
+            timestamps.append(0)
+            return timestamps.count - 1
         }
     }
 
@@ -40,13 +40,13 @@ package final class EventBoard: Sendable {
     package init() {}
 
     /// Records a commit.
-    package func changed(_ changes: [TableStamp]) {
+    package func changed(_ changes: [TableTimestamp]) {
         guard !changes.isEmpty else { return }
         let feeds = state.withLock { state in
             for change in changes {
                 let place = state.place(of: change.table)
-                state.stamps[place] = change.stamp
-                for feed in state.feeds { feed.add(place, change.stamp) }
+                state.timestamps[place] = change.timestamp
+                for feed in state.feeds { feed.add(place, change.timestamp) }
             }
             return state.feeds
         }
@@ -54,9 +54,9 @@ package final class EventBoard: Sendable {
     }
 
     /// Returns the last commit timestamp of a table; 0 for an unknown table.
-    func stamp(of table: String) -> Int64 {
+    func timestamp(of table: String) -> Int64 {
         state.withLock { state in
-            state.places[table.lowercased()].map { state.stamps[$0] } ?? 0
+            state.places[table.lowercased()].map { state.timestamps[$0] } ?? 0
         }
     }
 
@@ -72,7 +72,7 @@ package final class EventBoard: Sendable {
         state.withLock { state in
             let box = EventFeed.Box(wake: wake)
             state.feeds.append(box)
-            return EventFeed(box, stamps: state.stamps)
+            return EventFeed(box, timestamps: state.timestamps)
         }
     }
 
@@ -95,7 +95,7 @@ package struct EventFeed: Sendable {
 
         init(wake: @escaping @Sendable () -> Void) { self.wake = wake }
 
-        func add(_ place: Int, _ stamp: Int64) { state.withLock { $0.news[place] = stamp } }
+        func add(_ place: Int, _ timestamp: Int64) { state.withLock { $0.news[place] = timestamp } }
 
         func wakeOnce() {
             let isFirst = state.withLock { state in
@@ -118,23 +118,23 @@ package struct EventFeed: Sendable {
 
     let box: Box
     /// The last commit timestamps by table index, as of the last refresh of this loop.
-    package private(set) var stamps: [Int64]
+    package private(set) var timestamps: [Int64]
 
-    fileprivate init(_ box: Box, stamps: [Int64]) {
+    fileprivate init(_ box: Box, timestamps: [Int64]) {
         self.box = box
-        self.stamps = stamps
+        self.timestamps = timestamps
     }
 
     /// Reads the pending changes; returns flags by table index.
     package mutating func refresh() -> [Bool] {
         let news = box.take()
         guard let last = news.keys.max() else { return [] }
-        if stamps.count <= last {
-            stamps += Array(repeating: 0, count: last + 1 - stamps.count)
+        if timestamps.count <= last {
+            timestamps += Array(repeating: 0, count: last + 1 - timestamps.count)
         }
-        var changed = Array(repeating: false, count: stamps.count)
-        for (place, stamp) in news {
-            stamps[place] = stamp
+        var changed = Array(repeating: false, count: timestamps.count)
+        for (place, timestamp) in news {
+            timestamps[place] = timestamp
             changed[place] = true
         }
         return changed
@@ -167,6 +167,6 @@ package final class EventStream: Sendable {
 
     /// Creates a listener that begins at the loop's current state.
     package func listener(_ feed: EventFeed) -> EventListener {
-        EventListener(tables, epoch: epoch, lastID: lastID, stamps: feed.stamps)
+        EventListener(tables, epoch: epoch, lastID: lastID, timestamps: feed.timestamps)
     }
 }

@@ -11,23 +11,23 @@ package struct EventID: Equatable, Sendable {
     /// A table and its last commit timestamp, as they appear in an id.
     ///
     /// A number replaces the name, which may have any length.
-    package struct Mark: Equatable, Sendable {
+    package struct Entry: Equatable, Sendable {
         package var table: UInt64
-        package var stamp: Int64
+        package var timestamp: Int64
 
-        package init(table: UInt64, stamp: Int64) {
+        package init(table: UInt64, timestamp: Int64) {
             self.table = table
-            self.stamp = stamp
+            self.timestamp = timestamp
         }
     }
 
     /// The epoch of the database, which changes after a restore.
     package var epoch: UInt64
-    package var marks: [Mark]
+    package var entries: [Entry]
 
-    package init(epoch: UInt64, marks: [Mark]) {
+    package init(epoch: UInt64, entries: [Entry]) {
         self.epoch = epoch
-        self.marks = marks
+        self.entries = entries
     }
 
     /// Parses an id; nil if it is invalid.
@@ -36,19 +36,19 @@ package struct EventID: Equatable, Sendable {
             let first = words.first, words.count % 2 == 1
         else { return nil }
         epoch = first
-        marks = stride(from: 1, to: words.count, by: 2).map { place in
-            Mark(table: words[place], stamp: Int64(bitPattern: words[place + 1]))
+        entries = stride(from: 1, to: words.count, by: 2).map { place in
+            Entry(table: words[place], timestamp: Int64(bitPattern: words[place + 1]))
         }
     }
 
     /// The id as a string of letters and digits, sixteen for each number.
     package var text: String {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(16 + marks.count * 32)
+        bytes.reserveCapacity(16 + entries.count * 32)
         Self.append(epoch, &bytes)
-        for mark in marks {
-            Self.append(mark.table, &bytes)
-            Self.append(UInt64(bitPattern: mark.stamp), &bytes)
+        for entry in entries {
+            Self.append(entry.table, &bytes)
+            Self.append(UInt64(bitPattern: entry.timestamp), &bytes)
         }
         return String(decoding: bytes, as: UTF8.self)
     }

@@ -1,6 +1,6 @@
 // EventListener: changes for one listener. Pure.
 //
-//     open -> { mark(changes) | next(stamps) }*
+//     open -> { note(changes) | next(timestamps) }*
 //
 // A change sets a bit, and sending the event clears it: however many changes happen while the listener does not read,
 // one event for each table is pending.
@@ -39,8 +39,8 @@ package struct EventListener: Sendable {
     ///   - epoch: The epoch of the database.
     ///   - lastID: The id of the last event that the listener received, if it sent one. If the id is invalid,
     ///     all tables count as changed.
-    ///   - stamps: The last commit timestamps by table index.
-    package init(_ tables: [Table], epoch: UInt64, lastID: String?, stamps: [Int64]) {
+    ///   - timestamps: The last commit timestamps by table index.
+    package init(_ tables: [Table], epoch: UInt64, lastID: String?, timestamps: [Int64]) {
         self.tables = Array(tables.prefix(Self.tablesMax))
         self.epoch = epoch
         guard let lastID else { return }
@@ -48,8 +48,9 @@ package struct EventListener: Sendable {
         for (index, table) in self.tables.enumerated() {
             let isSame =
                 known?.epoch == epoch
-                && known?.marks.contains { mark in
-                    mark.table == table.number && mark.stamp == Self.stamp(table, stamps)
+                && known?.entries.contains { entry in
+                    entry.table == table.number
+                        && entry.timestamp == Self.timestamp(table, timestamps)
                 } == true
             if !isSame { pending |= 1 << UInt64(index) }
         }
@@ -59,29 +60,29 @@ package struct EventListener: Sendable {
     package var isPending: Bool { pending != 0 }
 
     /// Records changed tables, which are given as flags by table index.
-    package mutating func mark(_ changed: [Bool]) {
+    package mutating func note(_ changed: [Bool]) {
         for (index, table) in tables.enumerated() where table.place < changed.count {
             if changed[table.place] { pending |= 1 << UInt64(index) }
         }
     }
 
     /// Returns the beginning of the stream, which sets the listener's last id without an event.
-    package func opening(_ stamps: [Int64]) -> [UInt8] {
-        Array("retry: \(Self.retryMilliseconds)\nid: \(id(stamps).text)\n\n".utf8)
+    package func opening(_ timestamps: [Int64]) -> [UInt8] {
+        Array("retry: \(Self.retryMilliseconds)\nid: \(id(timestamps).text)\n\n".utf8)
     }
 
     /// The approximate size of one write, in bytes; each event has an id with all tables.
     package static let eventsBytesMax = 16 << 10
 
     /// Returns the pending events, up to about this many bytes; the rest remains pending.
-    package mutating func next(_ stamps: [Int64], bytesMax: Int = eventsBytesMax) -> [UInt8] {
+    package mutating func next(_ timestamps: [Int64], bytesMax: Int = eventsBytesMax) -> [UInt8] {
         var bytes: [UInt8] = []
         for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) != 0 {
             if bytes.count >= bytesMax { break }
             // The id counts its own event as sent, but none of the events after it.
             pending &= ~(1 << UInt64(index))
             bytes += "id: ".utf8
-            bytes += id(stamps).text.utf8
+            bytes += id(timestamps).text.utf8
             bytes += "\nevent: change\ndata: {\"table\":\"".utf8
             bytes += table.name.utf8
             bytes += "\"}\n\n".utf8
@@ -89,17 +90,19 @@ package struct EventListener: Sendable {
         return bytes
     }
 
-    private func id(_ stamps: [Int64]) -> EventID {
-        var marks: [EventID.Mark] = []
+    private func id(_ timestamps: [Int64]) -> EventID {
+        var entries: [EventID.Entry] = []
         for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) == 0 {
-            marks.append(EventID.Mark(table: table.number, stamp: Self.stamp(table, stamps)))
+            entries.append(
+                EventID.Entry(table: table.number, timestamp: Self.timestamp(table, timestamps))
+            )
         }
-        return EventID(epoch: epoch, marks: marks)
+        return EventID(epoch: epoch, entries: entries)
     }
 
     /// Returns the last commit timestamp of a table; 0 if the table was never written to.
-    private static func stamp(_ table: Table, _ stamps: [Int64]) -> Int64 {
-        stamps.indices.contains(table.place) ? stamps[table.place] : 0
+    private static func timestamp(_ table: Table, _ timestamps: [Int64]) -> Int64 {
+        timestamps.indices.contains(table.place) ? timestamps[table.place] : 0
     }
 
     /// An empty comment, which shows the client and the proxies that the connection is alive.
@@ -140,7 +143,7 @@ package struct EventTexts: Sendable {
     /// Returns the events that are due for a listener, as ``EventListener/next(_:bytesMax:)`` builds them.
     package mutating func next(
         for listener: inout EventListener,
-        _ stamps: [Int64]
+        _ timestamps: [Int64]
     ) -> [UInt8] {
         for text in texts
         where text.before == listener.pending && text.epoch == listener.epoch
@@ -150,7 +153,7 @@ package struct EventTexts: Sendable {
             return text.bytes
         }
         let before = listener.pending
-        let bytes = listener.next(stamps)
+        let bytes = listener.next(timestamps)
         let text = Text(
             tables: listener.tables,
             epoch: listener.epoch,

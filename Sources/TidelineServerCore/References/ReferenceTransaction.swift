@@ -87,7 +87,7 @@ extension ReferenceTransaction {
     /// Called before the change is stored.
     ///
     /// - Returns: Why the change is rejected; nil if it is executed. Nothing was changed for a rejected change.
-    package mutating func refusal(
+    package mutating func rejection(
         of change: WritePlan.Change,
         by operation: WriteOperation,
         in table: Table
@@ -201,7 +201,9 @@ extension ReferenceTransaction {
                     let left = cascadeRowsLeft - followers.count
                     let (rows, hasMore) = try children(of: ids, by: edge, atMost: max(0, left))
                     guard !hasMore else {
-                        if let refusal = try refusal(ofLarge: id, table, graph) { return refusal }
+                        if let rejection = try rejection(ofLarge: id, table, graph) {
+                            return rejection
+                        }
                         try put(
                             PendingCascade(table: table.name, id: id, author: references.author)
                         )
@@ -230,7 +232,7 @@ extension ReferenceTransaction {
     }
 
     /// Returns why a row with too many children to read them cannot be deleted; nil if it can.
-    private mutating func refusal(
+    private mutating func rejection(
         ofLarge id: String,
         _ table: Table,
         _ graph: ReferenceGraph
@@ -286,7 +288,9 @@ extension ReferenceTransaction {
             batchRows.changesChildren = false
         }
         let outcome = try perform(operation, in: derived(table))
-        guard outcome.decision.changesRow else { throw outcome.refusal ?? ServerError.notCommitted }
+        guard outcome.decision.changesRow else {
+            throw outcome.rejection ?? ServerError.notCommitted
+        }
     }
 
     // MARK: - Steps

@@ -43,13 +43,13 @@ package struct RequestHandler: Sendable {
             answered.response.headers.append("Cache-Control", "no-store")
         }
         answered.response.headers.append("X-Request-ID", id)
-        service.settings.crossOrigin?.mark(&answered.response, for: request)
+        service.settings.crossOrigin?.addHeaders(to: &answered.response, for: request)
         await answered.response.compress(for: request, on: gzip)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
         // The HTTP layer has sent another response, or none, and has logged it (`note`).
-        let isGivenUp = request.connection != 0 && Task.isCancelled
-        if !isGivenUp {
+        let isCancelled = request.connection != 0 && Task.isCancelled
+        if !isCancelled {
             service.metrics.record(
                 answered.operation,
                 status: answered.response.status,
@@ -62,7 +62,7 @@ package struct RequestHandler: Sendable {
             microseconds: microseconds,
             at: now
         )
-        if log.writesRequests, !isGivenUp {
+        if log.writesRequests, !isCancelled {
             log.request(request, answered.response, id: id, microseconds: microseconds)
         }
         if microseconds >= log.slowMicroseconds {
@@ -123,7 +123,7 @@ package struct RequestHandler: Sendable {
             )
             response = try await service.current { try await dispatch(named, request) }
         } catch {
-            response = service.refusal(error, of: id)
+            response = service.rejection(error, of: id)
         }
         if route?.isOfTables == true { addState(to: &response, epoch) }
         return (response, ServerMetrics.Operation(route, method: request.method))
@@ -273,7 +273,7 @@ package struct RequestHandler: Sendable {
             answer.share = nil
             return answer
         } catch {
-            return service.refusal(error, of: request.id)
+            return service.rejection(error, of: request.id)
         }
     }
 

@@ -227,11 +227,11 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The rejection of a caller who exceeded a rate and has to wait.
-    static func askedForTooMuch(_ refusal: CallerRates.Refusal) -> ServerError {
+    static func askedForTooMuch(_ rejection: CallerRates.Rejection) -> ServerError {
         ServerError(
             429,
-            "Rate limit exceeded (\(refusal.limit)). Retry in \(refusal.seconds) seconds.",
-            headers: ["Retry-After": String(refusal.seconds)],
+            "Rate limit exceeded (\(rejection.limit)). Retry in \(rejection.seconds) seconds.",
+            headers: ["Retry-After": String(rejection.seconds)],
             code: .tooManyRequests
         )
     }

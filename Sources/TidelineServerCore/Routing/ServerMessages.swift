@@ -63,7 +63,7 @@ public struct ServerResponse: Sendable {
     /// The event stream that follows the head; nil for a response with a body.
     package var stream: EventStream?
     /// The memory reservation of the response; nil for a small one.
-    package var share: AnswerShare?
+    package var share: MemoryReservation?
 
     /// Creates a response.
     public init(status: Int, headers: HTTPFields = [:], body: [UInt8] = []) {

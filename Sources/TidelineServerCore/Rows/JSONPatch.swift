@@ -19,7 +19,7 @@ package struct JSONPatch: Sendable {
     private enum Setting: Sendable {
         case value(SQLValue)
         /// A value that the column cannot contain; the patch is rejected if no later step replaces it.
-        case refused(ServerError)
+        case rejected(ServerError)
     }
 
     /// The system members in the patch, by name.
@@ -125,8 +125,8 @@ package struct JSONPatch: Sendable {
     ) throws -> Setting {
         do {
             return .value(try column.read(&reader))
-        } catch let refusal as ServerError {
-            return .refused(refusal)
+        } catch let rejection as ServerError {
+            return .rejected(rejection)
         }
     }
 
@@ -160,7 +160,7 @@ package struct JSONPatch: Sendable {
         var reader = JSONReader(bytes)
         guard column.name == SystemColumn.version else { return try? column.read(&reader) }
         guard case .string(let span) = try? reader.value() else { return nil }
-        return RowVersion.stamp(reader.text(span)).map { .integer($0) }
+        return RowVersion.timestamp(reader.text(span)).map { .integer($0) }
     }
 }
 
@@ -177,35 +177,35 @@ extension JSONPatch {
     ) throws(ServerError) -> [SQLValue?]? {
         var row = stored
         var changed = [Bool](repeating: false, count: table.columns.count)
-        var refusals: [Int: ServerError] = [:]
+        var rejections: [Int: ServerError] = [:]
         var bytesToTest = Self.testedBytesMax
         for step in steps {
             switch step {
             case .set(let place, .value(let value)):
                 row[place] = value
                 changed[place] = true
-                refusals[place] = nil
-            case .set(let place, .refused(let refusal)):
+                rejections[place] = nil
+            case .set(let place, .rejected(let rejection)):
                 changed[place] = true
-                refusals[place] = refusal
+                rejections[place] = rejection
             case .reset(let place):
                 row[place] = defaults[place] ?? table.columns[place].storedDefault
                 changed[place] = true
-                refusals[place] = nil
+                rejections[place] = nil
             case .copy(let source, let place):
                 row[place] = row[source]
                 changed[place] = true
-                refusals[place] = refusals[source]
+                rejections[place] = rejections[source]
             case .test(let place, let value):
                 // The row cannot contain the value that this test compares the member with.
-                if let refusal = refusals[place] { throw refusal }
+                if let rejection = rejections[place] { throw rejection }
                 guard let value else { return nil }
                 try Self.spend(&bytesToTest, on: row[place], value)
                 guard table.member(place).type.isSame(row[place], value) else { return nil }
             }
         }
         for place in table.columns.indices where changed[place] {
-            if let refusal = refusals[place] { throw refusal }
+            if let rejection = rejections[place] { throw rejection }
             guard row[place] != .null || table.columns[place].isNullable else {
                 throw ServerError.badRequest(
                     "Member '\(table.columns[place].name)': null is not allowed."

@@ -68,8 +68,8 @@ extension ColumnDefinition {
             }
             return .text(text)
         case .dateTime:
-            guard let stamp = Timestamp(text) else { throw fault() }
-            return .integer(stamp.microseconds)
+            guard let timestamp = Timestamp(text) else { throw fault() }
+            return .integer(timestamp.microseconds)
         case .date:
             guard let day = DayText.canonical(text) else { throw fault() }
             return .text(day)

@@ -141,5 +141,5 @@ extension SQLValue {
     }
 
     /// The value as a database returns it, without negative zero.
-    var kept: SQLValue { if case .real(0) = self { .real(0) } else { self } }
+    var withoutNegativeZero: SQLValue { if case .real(0) = self { .real(0) } else { self } }
 }

@@ -23,8 +23,8 @@ package enum RowVersion {
     static let size = 12
 
     /// Writes the twelve characters of a version.
-    package static func write(_ stamp: Int64, to target: UnsafeMutablePointer<UInt8>) {
-        let bits = UInt64(bitPattern: stamp)
+    package static func write(_ timestamp: Int64, to target: UnsafeMutablePointer<UInt8>) {
+        let bits = UInt64(bitPattern: timestamp)
         let digits = alphabetText.utf8Start
         // 64 bits are ten digits of six bits and one of four, with padding.
         var shift: UInt64 = 58
@@ -36,15 +36,15 @@ package enum RowVersion {
         target[11] = UInt8(ascii: "=")
     }
 
-    package static func text(_ stamp: Int64) -> String {
+    package static func text(_ timestamp: Int64) -> String {
         String(unsafeUninitializedCapacity: 12) { buffer in
-            if let start = buffer.baseAddress { write(stamp, to: start) }
+            if let start = buffer.baseAddress { write(timestamp, to: start) }
             return 12
         }
     }
 
     /// Returns the commit timestamp of a version; nil if this server did not create the version.
-    package static func stamp(_ text: String) -> Int64? {
+    package static func timestamp(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard bytes.count == 12, bytes[11] == UInt8(ascii: "=") else { return nil }
         var bits: UInt64 = 0
@@ -52,10 +52,10 @@ package enum RowVersion {
             guard let digit = digit(byte) else { return nil }
             bits = index < 10 ? bits << 6 | digit : bits << 4 | digit >> 2
         }
-        let stamp = Int64(bitPattern: bits)
-        return self.text(stamp) == text ? stamp : nil
+        let timestamp = Int64(bitPattern: bits)
+        return self.text(timestamp) == text ? timestamp : nil
     }
 
     /// Returns the entity tag of a version.
-    package static func tag(_ stamp: Int64) -> String { "\"" + text(stamp) + "\"" }
+    package static func tag(_ timestamp: Int64) -> String { "\"" + text(timestamp) + "\"" }
 }

@@ -46,12 +46,12 @@ package struct SchemaPlan {
     /// Returns the tables whose rows ``steps(to:isComplete:)`` examines.
     ///
     /// The steps are valid as long as these tables are not written to.
-    package func tablesToLookAt(_ declared: [TableDefinition], isComplete: Bool) -> [String] {
+    package func tablesToInspect(_ declared: [TableDefinition], isComplete: Bool) -> [String] {
         declared.filter { table in
             guard let old = stored.first(where: { Self.isSame($0.name, table.name) }) else {
                 return false
             }
-            let isLookedAt = table.schema.columns.contains { column in
+            let isInspected = table.schema.columns.contains { column in
                 let before = old.schema.columns.first { Self.isSame($0.name, column.name) }
                 guard let before else { return Self.isUnknownDefault(column) }
                 return ColumnConversion.isNeeded(before.type, column.type)
@@ -60,7 +60,7 @@ package struct SchemaPlan {
             let isLess = old.schema.columns.contains { column in
                 !table.schema.columns.contains { Self.isSame($0.name, column.name) }
             }
-            return isLookedAt || isComplete && isLess
+            return isInspected || isComplete && isLess
         }.map(\.name)
     }
 

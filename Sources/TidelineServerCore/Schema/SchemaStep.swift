@@ -112,7 +112,7 @@ extension SchemaStep: CustomStringConvertible {
     }
 
     /// The message of a server that does not start because of the step.
-    package var refusal: String {
+    package var rejection: String {
         switch kind {
         case .dropColumn(let column, let values):
             "\(place(column)): it exists in the database with \(count(values, "value")) but is not declared."

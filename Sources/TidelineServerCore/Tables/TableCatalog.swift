@@ -54,9 +54,9 @@ package final class TableCatalog: Sendable {
         state.withLock { state in
             guard state.hasReferences else { return nil }
             if let known = state.graph { return known }
-            let made = ReferenceGraph(Self.all(state.tables))
-            state.graph = made
-            return made
+            let created = ReferenceGraph(Self.all(state.tables))
+            state.graph = created
+            return created
         }
     }
 
@@ -64,14 +64,14 @@ package final class TableCatalog: Sendable {
     func document(of tables: [Table]) -> SchemaAnswer {
         let names = tables.map(\.name)
         if let known = state.withLock({ $0.documents[names] }) { return known }
-        let made = SchemaAnswer(tables)
+        let created = SchemaAnswer(tables)
         state.withLock { state in
             // The tables may have changed since they were read; the next caller reads them again.
             guard tables.allSatisfy({ state.tables[$0.name] === $0 }) else { return }
             if state.documents.count >= Self.documentsMax { state.documents = [:] }
-            state.documents[names] = made
+            state.documents[names] = created
         }
-        return made
+        return created
     }
 
     private static func all(_ tables: [String: Table]) -> [Table] {
@@ -101,7 +101,7 @@ package final class TableCatalog: Sendable {
         Table(
             completed(definition),
             hooks: hooks[definition.name.lowercased()],
-            made: stored.map { .part($0) } ?? .nothing
+            existing: stored.map { .part($0) } ?? .nothing
         )
     }
 

@@ -149,17 +149,17 @@ package final class Table: Sendable {
     /// The bytes `,"name":` for each column.
     let jsonNames: [[UInt8]]
     /// The index of the owner's column.
-    package let ownerPlace: Int?
+    package let ownerIndex: Int?
     /// The hooks of the table.
     package let hooks: TableHooks?
     /// The part of the table that already exists in the database.
-    private let made: Made
+    private let existing: Existing
     let pageSize = PageSize()
     /// The fingerprint; nil until it is computed.
     private let schemaFingerprint = Mutex<Fingerprint?>(nil)
 
     /// The part of a table that exists in the database.
-    package enum Made: Sendable {
+    package enum Existing: Sendable {
         /// The whole table.
         case whole
         /// An earlier schema version with fewer columns.
@@ -180,13 +180,13 @@ package final class Table: Sendable {
     package init(
         _ definition: TableDefinition,
         hooks: TableHooks? = nil,
-        made: Made = .whole
+        existing: Existing = .whole
     ) {
         self.definition = definition
         self.hooks = hooks
-        self.made = made
+        self.existing = existing
         let columns = definition.schema.columns
-        ownerPlace = columns.firstIndex { $0.name == definition.owner }
+        ownerIndex = columns.firstIndex { $0.name == definition.owner }
         let rules = RowRules(definition.schema)
         self.rules = rules
         formerNames = Dictionary(
@@ -225,18 +225,18 @@ package final class Table: Sendable {
         schemaFingerprint.withLock { kept in
             if let kept { return kept }
             let columns = columns.map { "\($0.name) \($0.type)" }.sorted()
-            let made = Fingerprint([name.lowercased(), definition.owner ?? ""] + columns)
-            kept = made
-            return made
+            let created = Fingerprint([name.lowercased(), definition.owner ?? ""] + columns)
+            kept = created
+            return created
         }
     }
 
     /// Whether the table or some of its columns must be created before a write.
-    package var needsGrowth: Bool { if case .whole = made { false } else { true } }
+    package var needsGrowth: Bool { if case .whole = existing { false } else { true } }
 
     /// The table as it is in the database; nil if it does not exist there.
     package var storedForm: Table? {
-        switch made {
+        switch existing {
         case .whole: self
         case .part(let table): table
         case .nothing: nil

@@ -47,7 +47,7 @@ final class TableCall: Sendable {
     var caller: ReadCaller {
         if let user { return .user(user.id) }
         return request.address.isEmpty
-            ? .nobody : .address(CallerNetwork.name(of: request.address))
+            ? .unknown : .address(CallerNetwork.name(of: request.address))
     }
 }
 
@@ -136,7 +136,7 @@ extension StoredRow {
     /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`.
     fileprivate func isBare(in table: Table) throws -> Bool {
         let body = try RowBody.read(json, for: table)
-        let places = table.columns.indices.filter { $0 != table.ownerPlace }
+        let places = table.columns.indices.filter { $0 != table.ownerIndex }
         return !places.isEmpty
             && places.allSatisfy { place in
                 let type = table.columns[place].type

@@ -135,7 +135,7 @@ package final class TableService: Sendable {
     }
 
     /// Returns the answer to a failed request; an error that is not a rejection is logged.
-    func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
+    func rejection(_ error: any Error, of requestID: String) -> ServerResponse {
         if let error = error as? ServerError {
             if error.isConstraint {
                 settings.log.write(
@@ -208,13 +208,13 @@ package final class TableService: Sendable {
         var definition = table.definition
         definition.schema.columns += added
         // The limits are checked before a table with this many columns is built in memory.
-        let refusal = ServerError.growth(
+        let rejection = ServerError.growth(
             of: definition,
             isNew: false,
             tables: 0,
             settings.limits
         )
-        if let refusal { throw refusal }
+        if let rejection { throw rejection }
         let extended = catalog.table(of: definition, from: table.storedForm)
         return (try RowBody.read(bytes, for: extended), extended)
     }

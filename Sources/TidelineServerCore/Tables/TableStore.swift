@@ -50,7 +50,7 @@ package protocol TableStore: Sendable {
 
     /// Returns the row with this id, even if it is a tombstone; nil if it does not exist or is not visible.
     ///
-    /// - Throws: ``RowReservation/Lacking`` before the row is built, if `reservation` has too little memory for
+    /// - Throws: ``RowReservation/MemoryShortage`` before the row is built, if `reservation` has too little memory for
     ///   it.
     func read(
         _ id: String,
@@ -87,7 +87,7 @@ package protocol TableStore: Sendable {
     /// Reports the last commit timestamps of all tables, and then those that each commit changes.
     ///
     /// A commit is reported before its writes return.
-    func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
+    func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws
 
     /// Calls `report` with the epoch of the database whenever it may have changed while this server runs.
     ///
@@ -206,49 +206,49 @@ package struct WriteOutcome: Sendable {
 
     /// The fields that few outcomes have, stored separately so that copies of most outcomes are cheap.
     private final class Rare: Sendable {
-        let refusal: ServerError?
+        let rejection: ServerError?
         let grown: TableDefinition?
         let hiddenRow: StoredRow?
 
         init(
-            refusal: ServerError? = nil,
+            rejection: ServerError? = nil,
             grown: TableDefinition? = nil,
             hiddenRow: StoredRow? = nil
         ) {
-            self.refusal = refusal
+            self.rejection = rejection
             self.grown = grown
             self.hiddenRow = hiddenRow
         }
     }
 
     /// The reason why the values that the write would have stored are rejected.
-    package var refusal: ServerError? { rare?.refusal }
+    package var rejection: ServerError? { rare?.rejection }
 
     /// The table as it is in the database now, if the write created it or added columns.
     package var grown: TableDefinition? {
         get { rare?.grown }
-        set { rare = Rare(refusal: refusal, grown: newValue, hiddenRow: hiddenRow) }
+        set { rare = Rare(rejection: rejection, grown: newValue, hiddenRow: hiddenRow) }
     }
 
     /// The complete row for hooks, if `row` is a stub for a caller without read permission.
     package var hiddenRow: StoredRow? {
         get { rare?.hiddenRow }
-        set { rare = Rare(refusal: refusal, grown: grown, hiddenRow: newValue) }
+        set { rare = Rare(rejection: rejection, grown: grown, hiddenRow: newValue) }
     }
 
     /// Whether this request changed the row.
     package var changesRow: Bool { decision.changesRow && repeatedID == nil }
 
-    package static func refused(_ error: ServerError) -> WriteOutcome {
-        var outcome = WriteOutcome(.refused)
-        outcome.rare = Rare(refusal: error)
+    package static func rejected(_ error: ServerError) -> WriteOutcome {
+        var outcome = WriteOutcome(.rejected)
+        outcome.rare = Rare(rejection: error)
         return outcome
     }
 }
 
 /// The caller of a read, by which callers take turns.
 package enum ReadCaller: Hashable, Sendable {
-    case nobody
+    case unknown
     /// A user, by its id.
     case user(String)
     /// A caller without a token, by the network of its address.
@@ -257,7 +257,7 @@ package enum ReadCaller: Hashable, Sendable {
 
 /// The query of a list.
 package struct ListRequest: Sendable {
-    package var caller = ReadCaller.nobody
+    package var caller = ReadCaller.unknown
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
@@ -272,7 +272,7 @@ package struct ListRequest: Sendable {
     /// There is one key for each of `order`, followed by the id unless it is already the last one.
     package var after: [SQLValue]?
     /// The mark of the row after which the page begins; it replaces `after` if the keys are too long for a link.
-    package var mark: PageMark?
+    package var anchor: PageAnchor?
     package var offset = 0
     /// The millisecond of the first rows, for clients that continue within a millisecond.
     ///
@@ -286,7 +286,7 @@ package struct ListRequest: Sendable {
     package var opening: [UInt8] = []
     /// A cache for the rendering of this request, if the request may be repeated with another state of the
     /// database.
-    package var kept: KeptRendering?
+    package var rendering: CachedRendering?
     /// The memory reservation, which grows with the page; nil if the maximum is already reserved.
     package var reservation: PageReservation?
 
@@ -297,7 +297,7 @@ package struct ListRequest: Sendable {
 ///
 /// The long keys are read again from the row. If the row has changed, the page begins at the first row that may
 /// follow its old position, so that rows may be repeated but not skipped.
-package struct PageMark: Hashable, Sendable {
+package struct PageAnchor: Hashable, Sendable {
     package var id: String
     package var version: Int64
     /// The keys before the first long one.
@@ -314,7 +314,7 @@ package struct PageMark: Hashable, Sendable {
 }
 
 /// A cached rendering of a request by a database.
-package final class KeptRendering: Sendable {
+package final class CachedRendering: Sendable {
     private let stored = Mutex<(any Sendable)?>(nil)
 
     package init() {}

@@ -105,17 +105,17 @@ package struct ReadTurns<Element> {
     }
 
     /// Returns whether another caller waits for a reader.
-    package func othersWait(than caller: ReadCaller, for reader: Reader) -> Bool {
+    package func otherCallersWait(than caller: ReadCaller, for reader: Reader) -> Bool {
         switch reader {
-        case .brief: brief.hasOthers(than: caller)
-        case .first: first.hasOthers(than: caller)
-        case .all: first.hasOthers(than: caller) || restarted.hasOthers(than: caller)
+        case .brief: brief.hasCallers(otherThan: caller)
+        case .first: first.hasCallers(otherThan: caller)
+        case .all: first.hasCallers(otherThan: caller) || restarted.hasCallers(otherThan: caller)
         }
     }
 }
 
 /// The share of a read: how long it continues while other callers wait.
-package enum ReadShare {
+package enum ReadTimeSlice {
     /// The share of a first attempt, in nanoseconds.
     package static let first: UInt64 = 200_000_000
 

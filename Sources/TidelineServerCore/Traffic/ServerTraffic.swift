@@ -33,9 +33,9 @@ package final class ServerTraffic: Sendable {
     /// The number of requests that were rejected because their callers exceeded a limit.
     package let tooMany = Counter()
     /// The number of requests that were rejected because of their tokens.
-    package let tokensRefused = Counter()
+    package let tokensRejected = Counter()
     /// The callers of rejected requests.
-    package let refusals = RejectionLog()
+    package let rejections = RejectionLog()
     /// The metrics of the database.
     package let store = StoreMetrics()
     /// The durations of the turns of each event loop.
@@ -70,7 +70,7 @@ package final class ServerTraffic: Sendable {
     package var memories: [ResponseMemory] { [answers, batchReads, writeAnswers] }
 
     /// The bytes of all answers that are built but not yet sent.
-    package var answersHeld: Int { memories.reduce(0) { $0 + $1.held } }
+    package var reservedAnswerBytes: Int { memories.reduce(0) { $0 + $1.reservedBytes } }
 
     /// Adds a histogram for another event loop.
     package func addLoop() -> Histogram {

@@ -22,7 +22,7 @@ package struct TurnQueue<Caller: Hashable, Element> {
     }
 
     /// Returns whether another caller waits.
-    package func hasOthers(than caller: Caller) -> Bool {
+    package func hasCallers(otherThan caller: Caller) -> Bool {
         lines.count > 1 || lines.count == 1 && lines[caller] == nil
     }
 

@@ -74,7 +74,7 @@ private struct Found {
     }
 
     mutating func take(
-        _ piece: CopyPiece,
+        _ piece: CopyChunk,
         _ owners: Set<String>,
         _ line: (String) throws -> Void
     ) throws {
@@ -139,7 +139,7 @@ private struct Found {
                 writer.raw(",\"action\":")
                 writer.string(entry.action.rawValue)
                 writer.raw(",\"time\":")
-                writer.date(Timestamp(microseconds: entry.stamp))
+                writer.date(Timestamp(microseconds: entry.timestamp))
                 writer.raw(",\"user\":")
                 if let user = entry.author.user { writer.string(user) } else { writer.null() }
                 writer.raw(",\"device\":")
@@ -160,7 +160,7 @@ private struct Found {
     }
 
     private func owns(_ image: RowImage, _ table: Table) -> Bool {
-        guard let place = table.ownerPlace, case .text(let owner) = image.values[place] else {
+        guard let place = table.ownerIndex, case .text(let owner) = image.values[place] else {
             return false
         }
         return isOfUser(owner)

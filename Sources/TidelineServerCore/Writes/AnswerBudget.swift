@@ -14,7 +14,7 @@ package struct AnswerBudget: Sendable {
     let reservation: AnswerReservation?
 
     package init(bytesMax: Int = .max, reservation: AnswerReservation? = nil) {
-        bytes = reservation?.settled ?? 0
+        bytes = reservation?.finishedBytes ?? 0
         self.reservation = reservation
         let sum = bytesMax.addingReportingOverflow(bytes)
         self.bytesMax = sum.overflow ? .max : sum.partialValue
@@ -37,7 +37,7 @@ package struct AnswerBudget: Sendable {
     mutating func take(_ outcome: GroupOutcome) {
         switch outcome {
         case .done(let outcomes): for outcome in outcomes { take(outcome) }
-        case .refused(_, let outcome): take(outcome)
+        case .rejected(_, let outcome): take(outcome)
         case .failed, .dependencyFailed, .notReached: break
         }
     }
@@ -45,7 +45,7 @@ package struct AnswerBudget: Sendable {
     /// Rejects a write if the budget is used up, or if the answer to an earlier write exceeded the memory.
     package func check() throws(ServerError) {
         if isSpent { throw .batchAnswersTooLarge(bytesMax) }
-        if reservation?.isLacking == true { throw .batchMemoryFull }
+        if reservation?.isShort == true { throw .batchMemoryFull }
     }
 
     /// Returns whether there is memory for the row in the answer to a write.

@@ -21,10 +21,10 @@ package struct WriteAuthor: Hashable, Sendable {
     }
 
     init(_ call: TableCall) {
-        let device = call.request.headers[SeenDevices.field]
+        let device = call.request.headers[RecentDevices.field]
         self.init(
             user: call.user?.id,
-            device: device.flatMap { SeenDevices.isUsable($0) ? $0 : nil },
+            device: device.flatMap { RecentDevices.isUsable($0) ? $0 : nil },
             isDashboard: call.isDashboard
         )
     }
@@ -48,7 +48,7 @@ package struct AuditEntry: Hashable, Sendable {
     }
 
     /// The commit timestamp of the change, which is the row's new version.
-    package var stamp: Int64
+    package var timestamp: Int64
     package var table: String
     package var id: String
     package var action: Action
@@ -58,14 +58,14 @@ package struct AuditEntry: Hashable, Sendable {
 
     /// Creates an entry from its stored values.
     package init(
-        stamp: Int64,
+        timestamp: Int64,
         table: String,
         id: String,
         action: String,
         author: WriteAuthor,
         columnsText: String
     ) {
-        self.stamp = stamp
+        self.timestamp = timestamp
         self.table = table
         self.id = id
         self.action = Action(rawValue: action)
@@ -78,10 +78,10 @@ package struct AuditEntry: Hashable, Sendable {
         _ change: WritePlan.Change,
         by operation: WriteOperation,
         in table: Table,
-        stamp: Int64
+        timestamp: Int64
     ) {
         guard table.definition.audit else { return nil }
-        self.stamp = stamp
+        self.timestamp = timestamp
         self.table = table.name
         author = operation.author
         switch change {

@@ -17,7 +17,7 @@ package enum LedgerRules {
     }
 
     /// Returns the bytes of a row that an entry stores; nil if it stores none.
-    package static func kept(_ row: StoredRow?, of operation: WriteOperation) -> [UInt8]? {
+    package static func storedRow(_ row: StoredRow?, of operation: WriteOperation) -> [UInt8]? {
         guard operation.keepsRowInLedger else { return nil }
         return row.flatMap { $0.json.count <= rowBytesMax ? $0.json : nil }
     }
@@ -29,7 +29,7 @@ package enum LedgerRules {
         case .remove: "remove"
         case .keepStored: "keepStored"
         case .update, .exists, .taken, .missing, .gone, .systemChange, .preconditionFailed,
-            .versionMismatch, .merge, .testFailed, .outdated, .refused:
+            .versionMismatch, .merge, .testFailed, .outdated, .rejected:
             if outcome.isInPlaceOfDelete {
                 "inPlaceOfDelete"
             } else {

@@ -22,7 +22,7 @@ extension ThreeWayMerge {
             base: base,
             theirs: theirs,
             isSame: { place, one, two in columns[place].type.isSame(one, two) },
-            settle: { place, base, mine, theirs in
+            resolve: { place, base, mine, theirs in
                 columns[place].type.merged(base: base, mine: mine, theirs: theirs)
             }
         )

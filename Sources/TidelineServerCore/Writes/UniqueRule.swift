@@ -13,7 +13,7 @@ package struct UniqueRule: Hashable, Sendable {
     package let places: [Int]
 
     /// The rejection of a row with the values of another one.
-    package var refusal: ServerError { ServerError(RuleViolation.notUnique(columns)) }
+    package var rejection: ServerError { ServerError(RuleViolation.notUnique(columns)) }
 
     /// Returns the values that no other live row may have; nil if one of them is null.
     package func values(of image: RowImage) -> [SQLValue]? {

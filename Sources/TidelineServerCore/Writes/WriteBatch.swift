@@ -64,7 +64,7 @@ package enum GroupOutcome: Sendable {
     /// Every write of the group succeeded, with one outcome for each.
     case done([WriteOutcome])
     /// The write at this index was rejected; no write of the group was executed.
-    case refused(at: Int, WriteOutcome)
+    case rejected(at: Int, WriteOutcome)
     /// The write at this index failed, or the whole group if it is nil; no write of the group was executed.
     case failed(at: Int?, any Error)
     /// The group was not executed, because a group that it depends on did not succeed.
@@ -77,9 +77,9 @@ package enum GroupOutcome: Sendable {
     /// Whether no write of the group was attempted, or the group's answer exceeded the memory limit.
     var isLeft: Bool {
         switch self {
-        case .refused(_, let outcome):
-            outcome.decision == .refused
-                && outcome.refusal?.code == ServerError.batchMemoryFull.code
+        case .rejected(_, let outcome):
+            outcome.decision == .rejected
+                && outcome.rejection?.code == ServerError.batchMemoryFull.code
         case .dependencyFailed, .notReached: true
         case .done, .failed: false
         }

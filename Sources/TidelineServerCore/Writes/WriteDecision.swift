@@ -133,14 +133,14 @@ package enum WriteDecision: Hashable, Sendable {
     /// Not executed: the row has changed since the write was decided.
     case outdated
     /// Rejected because of the values to be written; the outcome has the reason.
-    case refused
+    case rejected
 
     /// Whether the write changes the row.
     package var changesRow: Bool {
         switch self {
         case .insert, .update, .remove: true
         case .exists, .taken, .missing, .gone, .systemChange, .preconditionFailed,
-            .versionMismatch, .merge, .keepStored, .testFailed, .outdated, .refused:
+            .versionMismatch, .merge, .keepStored, .testFailed, .outdated, .rejected:
             false
         }
     }
@@ -165,7 +165,7 @@ extension WriteOperation {
         if kind == .insert { return .exists }
         if changesSystemValue(of: stored) { return .systemChange }
         if stored.isDeleted && !reachesTombstones { return .gone }
-        if let refusal = conflict(with: stored) { return refusal }
+        if let rejection = conflict(with: stored) { return rejection }
         switch kind {
         case .delete: return softDelete ? .update(deleted: true) : .remove
         case .undelete: return .update(deleted: false)
@@ -209,10 +209,10 @@ extension WriteOperation {
         guard kind == .merge || kind == .replace, patch == nil, deleted != true, !stored.isDeleted
         else { return nil }
         guard let tags = conditions.ifMatch else {
-            return expectedVersion.flatMap(RowVersion.stamp)
+            return expectedVersion.flatMap(RowVersion.timestamp)
         }
         guard case .strong(let versions) = tags, versions.count == 1 else { return nil }
-        return RowVersion.stamp(versions[0])
+        return RowVersion.timestamp(versions[0])
     }
 
     /// Returns this write with the merged values; it is rejected if the merge failed.

@@ -57,13 +57,13 @@ package struct WritePlanner: Sendable {
     /// - Parameters:
     ///   - operation: The write.
     ///   - stored: The stored row; nil if it does not exist.
-    ///   - stamp: The commit timestamp and version of the write.
+    ///   - timestamp: The commit timestamp and version of the write.
     ///   - base: The values that were read for an earlier step.
     /// - Returns: The plan, or the values that have to be read first.
     package func plan(
         _ operation: WriteOperation,
         on stored: RowImage?,
-        stamp: Int64,
+        timestamp: Int64,
         base: Base = .notRead
     ) -> Step {
         let decision = operation.decide(
@@ -78,39 +78,39 @@ package struct WritePlanner: Sendable {
         )
         switch (decision, stored) {
         case (.insert, _):
-            return .plan(insert(operation, stamp))
+            return .plan(insert(operation, timestamp))
         case (.update(let deleted), let stored?):
-            return .plan(update(operation, stored, deleted: deleted, stamp))
+            return .plan(update(operation, stored, deleted: deleted, timestamp))
         case (.remove, let stored?):
             return .plan(WritePlan(change: .remove(stored), outcome: WriteOutcome(.remove)))
         case (.merge(let version), let stored?):
             guard case .read(let values) = base else { return .readBase(version: version) }
-            return merge(operation, stored, values, stamp)
+            return merge(operation, stored, values, timestamp)
         case (.exists, let stored?), (.preconditionFailed, let stored?),
             (.versionMismatch, let stored?), (.keepStored, let stored?):
             return .plan(unchanged(decision, stored, operation))
         case (.update, _), (.remove, _), (.exists, _), (.taken, _), (.missing, _), (.gone, _),
             (.systemChange, _), (.preconditionFailed, _), (.versionMismatch, _), (.merge, _),
-            (.keepStored, _), (.testFailed, _), (.outdated, _), (.refused, _):
+            (.keepStored, _), (.testFailed, _), (.outdated, _), (.rejected, _):
             return .plan(WritePlan(change: .nothing, outcome: WriteOutcome(decision)))
         }
     }
 
     // MARK: - Images
 
-    private func insert(_ operation: WriteOperation, _ stamp: Int64) -> WritePlan {
+    private func insert(_ operation: WriteOperation, _ timestamp: Int64) -> WritePlan {
         let values = table.columns.enumerated().map { place, column in
-            (operation.values[place] ?? column.storedDefault).kept
+            (operation.values[place] ?? column.storedDefault).withoutNegativeZero
         }
         let image = RowImage(
             id: operation.id,
             values: values,
-            createdAt: stamp,
-            updatedAt: stamp,
-            version: stamp,
+            createdAt: timestamp,
+            updatedAt: timestamp,
+            version: timestamp,
             isDeleted: false
         )
-        if let violation = table.rules.compare(values) { return refused(ServerError(violation)) }
+        if let violation = table.rules.compare(values) { return rejected(ServerError(violation)) }
         return written(.insert(image), image, operation, .insert)
     }
 
@@ -118,7 +118,7 @@ package struct WritePlanner: Sendable {
         _ operation: WriteOperation,
         _ stored: RowImage,
         deleted: Bool,
-        _ stamp: Int64
+        _ timestamp: Int64
     ) -> WritePlan {
         var operation = operation
         if let patch = operation.patch {
@@ -133,16 +133,16 @@ package struct WritePlanner: Sendable {
                 }
                 operation.values = values
             } catch {
-                return refused(error)
+                return rejected(error)
             }
             // A patch may read the owner, but cannot change it.
-            if let owner = table.ownerPlace { operation.values[owner] = nil }
+            if let owner = table.ownerIndex { operation.values[owner] = nil }
         }
         if !operation.alternatives.isEmpty {
             do {
                 operation = try operation.choosing(besides: stored.values, in: table)
             } catch {
-                return refused(error)
+                return rejected(error)
             }
         }
         let columns = table.columns
@@ -154,13 +154,14 @@ package struct WritePlanner: Sendable {
         var image = stored
         for place in changed {
             if isErased {
-                if place != table.ownerPlace { image.values[place] = columns[place].erasedValue }
+                if place != table.ownerIndex { image.values[place] = columns[place].erasedValue }
             } else {
-                image.values[place] = (operation.values[place] ?? columns[place].storedDefault).kept
+                image.values[place] =
+                    (operation.values[place] ?? columns[place].storedDefault).withoutNegativeZero
             }
         }
-        image.updatedAt = stamp
-        image.version = stamp
+        image.updatedAt = timestamp
+        image.version = timestamp
         image.isDeleted = deleted
         if !isErased, let violation = brokenComparison(image, changed, operation) {
             return broken(violation, stored, changed, operation)
@@ -170,7 +171,7 @@ package struct WritePlanner: Sendable {
             let isTooLarge = changed.contains { place in
                 isTooLargeUnseen(image.values[place], columns[place].type)
             }
-            if isTooLarge { return refused(.rowTooLarge(rowBytesMax)) }
+            if isTooLarge { return rejected(.rowTooLarge(rowBytesMax)) }
             return written(change, image, operation, .update(deleted: deleted), hasGrown: false)
         }
         // A row that already is too large may shrink in steps.
@@ -205,7 +206,7 @@ package struct WritePlanner: Sendable {
         let isMixed =
             operation.mayRead && operation.isStale(against: stored.state)
             && !set.isSuperset(of: violation.columns)
-        guard isMixed else { return refused(ServerError(violation)) }
+        guard isMixed else { return rejected(ServerError(violation)) }
         let isCondition = operation.conditions.ifMatch != nil
         return unchanged(isCondition ? .preconditionFailed : .versionMismatch, stored, operation)
     }
@@ -225,7 +226,7 @@ package struct WritePlanner: Sendable {
         _ operation: WriteOperation,
         _ stored: RowImage,
         _ base: [SQLValue?]?,
-        _ stamp: Int64
+        _ timestamp: Int64
     ) -> Step {
         var operation = operation
         if !operation.alternatives.isEmpty {
@@ -233,7 +234,7 @@ package struct WritePlanner: Sendable {
                 let before = stored.values.enumerated().map { base?[$0] ?? $1 }
                 operation = try operation.choosing(besides: before, in: table)
             } catch {
-                return .plan(refused(error))
+                return .plan(rejected(error))
             }
         }
         let changes = base.flatMap { base in
@@ -247,7 +248,7 @@ package struct WritePlanner: Sendable {
         if let changes, changes.allSatisfy({ $0 == nil }) {
             return .plan(unchanged(.keepStored, stored, operation))
         }
-        return plan(operation.merged(changes), on: stored, stamp: stamp)
+        return plan(operation.merged(changes), on: stored, timestamp: timestamp)
     }
 
     private func written(
@@ -259,7 +260,7 @@ package struct WritePlanner: Sendable {
     ) -> WritePlan {
         // A write must not move a row to where its writer does not see it.
         if operation.staysInView, !image.isVisible(in: operation.view, of: table) {
-            return refused(.outsideView)
+            return rejected(.outsideView)
         }
         // The answer to a delete has no row; only an app's hook may need it.
         if operation.kind == .delete, table.hooks?.afterWrite == nil {
@@ -269,7 +270,7 @@ package struct WritePlanner: Sendable {
             operation.mayRead || operation.fillsDefaults ? image.stored(in: table) : nil
         // Many small changes must not build a row that would be too large for one body.
         if let row, hasGrown, row.json.count > rowBytesMax + Self.namesBytesMax {
-            return refused(.rowTooLarge(rowBytesMax))
+            return rejected(.rowTooLarge(rowBytesMax))
         }
         var outcome = outcome(decision, image, row, operation)
         outcome.isInPlaceOfDelete = operation.isInPlaceOfDelete
@@ -307,8 +308,8 @@ package struct WritePlanner: Sendable {
         return outcome
     }
 
-    private func refused(_ error: ServerError) -> WritePlan {
-        WritePlan(change: .nothing, outcome: .refused(error))
+    private func rejected(_ error: ServerError) -> WritePlan {
+        WritePlan(change: .nothing, outcome: .rejected(error))
     }
 }
 

@@ -60,7 +60,7 @@ extension WriteRoutes {
         var outcomes: [GroupOutcome]
         do {
             outcomes = try await service.store.write(batch)
-            while let reservation = batch.budget.reservation, reservation.isLacking,
+            while let reservation = batch.budget.reservation, reservation.isShort,
                 reservation.mayWait,
                 outcomes.allSatisfy(\.isLeft)
             {

@@ -11,12 +11,12 @@ final class PreparedWrite: Sendable {
     let call: TableCall
     let write: WriteBatch.Write
     /// The reason why the write is rejected unless it is a repeat.
-    let refusal: ServerError?
+    let rejection: ServerError?
 
-    init(call: TableCall, write: WriteBatch.Write, refusal: ServerError? = nil) {
+    init(call: TableCall, write: WriteBatch.Write, rejection: ServerError? = nil) {
         self.call = call
         self.write = write
-        self.refusal = refusal
+        self.rejection = rejection
     }
 
     var operation: WriteOperation { write.operation }
@@ -43,7 +43,7 @@ struct WriteRoutes {
         var answer: ServerResponse
         switch outcomes.first {
         case .done(let writes)? where !writes.isEmpty: answer = try self.answer(write, writes[0])
-        case .refused(_, let outcome)?: answer = try self.answer(write, outcome)
+        case .rejected(_, let outcome)?: answer = try self.answer(write, outcome)
         case .failed(_, let error)?: throw error
         case .done?, .dependencyFailed?, .notReached?, nil: throw ServerError.notCommitted
         }
@@ -74,9 +74,9 @@ struct WriteRoutes {
         var write: WriteBatch.Write
         do {
             write = try requested(call, name, id, grown)
-        } catch let refusal as ServerError where [400, 413].contains(refusal.status) {
-            if let repeated = try await repeated(call, name, id, refusal) { return repeated }
-            throw refusal
+        } catch let rejection as ServerError where [400, 413].contains(rejection.status) {
+            if let repeated = try await repeated(call, name, id, rejection) { return repeated }
+            throw rejection
         }
         write.operation.view = try await write.table.view(for: call.user, at: call.now)
         write.operation.mayRead = service.access.mayRead(write.table, call.user)
@@ -119,7 +119,7 @@ struct WriteRoutes {
         _ call: TableCall,
         _ name: String,
         _ id: String?,
-        _ refusal: ServerError
+        _ rejection: ServerError
     ) async throws -> PreparedWrite? {
         guard let table = service.catalog.table(named: name),
             let key = try? call.repeatKey(table: table.name, id: id),
@@ -139,7 +139,7 @@ struct WriteRoutes {
         var write = WriteBatch.Write(operation, in: table)
         write.repeatKey = key
         write.isRepeatOnly = true
-        return PreparedWrite(call: call, write: write, refusal: refusal)
+        return PreparedWrite(call: call, write: write, rejection: rejection)
     }
 
     private func insert(
@@ -155,7 +155,7 @@ struct WriteRoutes {
         } else {
             (body, table) = try service.body(call.request.body, for: table)
         }
-        if call.generation == .classic { try Self.refuseReserved(body) }
+        if call.generation == .classic { try Self.rejectReserved(body) }
         var id = body.id ?? ""
         if id.isEmpty {
             id = try call.repeatableID() ?? service.settings.environment.makeID()
@@ -206,7 +206,7 @@ struct WriteRoutes {
         if kind == .replace { try table.checkAbsent(body.values) }
         // A hook sees one value, and a caller who may not read must not learn which one is stored.
         if table.hooks?.surroundWrites == true || !service.access.mayRead(table, call.user) {
-            try body.refuseAlternatives(table)
+            try body.rejectAlternatives(table)
         }
         var operation = WriteOperation(kind, id: id)
         operation.values = body.values
@@ -218,7 +218,7 @@ struct WriteRoutes {
         operation.conditions = try Preconditions(call.head.conditions)
         if kind == .replace { operation.deleted = body.deleted ?? false }
         if call.generation == .classic {
-            if kind == .merge { try Self.refuseReserved(body) }
+            if kind == .merge { try Self.rejectReserved(body) }
             operation.expectedVersion = body.version
         } else if kind == .merge {
             operation.deleted = body.deleted
@@ -257,7 +257,7 @@ struct WriteRoutes {
 
     /// Returns the answer to a write for an outcome.
     func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) throws -> ServerResponse {
-        if let refusal = write.refusal, outcome.repeatedID == nil { throw refusal }
+        if let rejection = write.rejection, outcome.repeatedID == nil { throw rejection }
         if service.callers.rates != nil, outcome.changesRow { charge(write, outcome) }
         guard write.write.repeatKey != nil else { return try plainAnswer(write, outcome) }
         do {
@@ -279,7 +279,7 @@ struct WriteRoutes {
         if write.write.repeatKey != nil {
             bytes +=
                 LedgerRules.entryBytes
-                + (LedgerRules.kept(outcome.row, of: write.operation)?.count ?? 0)
+                + (LedgerRules.storedRow(outcome.row, of: write.operation)?.count ?? 0)
         }
         let isChange = write.operation.kind != .insert
         if isChange, table.definition.conflict == .merge { bytes += row }
@@ -300,7 +300,7 @@ struct WriteRoutes {
         case .gone: throw call.tombstone
         case .systemChange: throw ServerError.systemChange
         case .outdated, .merge: throw ServerError.notCommitted
-        case .refused: throw outcome.refusal ?? ServerError.notCommitted
+        case .rejected: throw outcome.rejection ?? ServerError.notCommitted
         case .remove: return ServerResponse(status: 204)
         case .update where outcome.isInPlaceOfDelete: return conflict(412, outcome, call, table)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
@@ -349,11 +349,11 @@ struct WriteRoutes {
     }
 
     private static func claimedTime(_ text: String) throws -> Int64 {
-        guard let stamp = Timestamp(text) else { throw ServerError.systemChange }
-        return stamp.microseconds
+        guard let timestamp = Timestamp(text) else { throw ServerError.systemChange }
+        return timestamp.microseconds
     }
 
-    private static func refuseReserved(_ body: RowBody) throws {
+    private static func rejectReserved(_ body: RowBody) throws {
         guard let name = body.reserved.first else { return }
         throw ServerError.badRequest("Member '\(name)' is set by the server. Leave it out.")
     }

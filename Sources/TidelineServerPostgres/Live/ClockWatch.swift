@@ -13,7 +13,7 @@ import TidelineServerCore
 /// A thread that notices the commits of other servers.
 final class ClockWatch: Sendable {
     private let address: PostgresAddress
-    private let stamps: ReportedStamps
+    private let timestamps: ReportedTimestamps
     private let timeline: TimelineWatch
     private let log: ServerLog
     private let activity: StoreActivity
@@ -31,7 +31,7 @@ final class ClockWatch: Sendable {
 
     init(
         _ address: PostgresAddress,
-        stamps: ReportedStamps,
+        timestamps: ReportedTimestamps,
         timeline: TimelineWatch,
         pause: Int32,
         activity: StoreActivity,
@@ -40,7 +40,7 @@ final class ClockWatch: Sendable {
         self.pause = pause
         self.activity = activity
         self.address = address
-        self.stamps = stamps
+        self.timestamps = timestamps
         self.timeline = timeline
         self.log = log
         let thread = Thread { [self] in serve() }
@@ -55,21 +55,21 @@ final class ClockWatch: Sendable {
         var next = pause
         while !isStopped.load(ordering: .relaxed) {
             do {
-                next = try look(link.connection(), next) ? Self.soon : pause
+                next = try check(link.connection(), next) ? Self.soon : pause
             } catch {
-                link.settle()
+                link.endTransaction()
                 Uptime.sleep(seconds: Double(pause) / 1000 * (activity.isIdle ? Self.idleTries : 1))
             }
         }
     }
 
     /// Reads the clocks and waits for this many milliseconds; returns whether a notification requests another read.
-    private func look(_ connection: PostgresConnection, _ wait: Int32) throws -> Bool {
+    private func check(_ connection: PostgresConnection, _ wait: Int32) throws -> Bool {
         let now = Uptime.now()
         // This is sent each time, because a pooler may have switched to another server connection.
         let results = try connection.pipeline([
             PostgresStatement("LISTEN tideline"),
-            PostgresStatement(PostgresSchema.readStamps),
+            PostgresStatement(PostgresSchema.readTimestamps),
             PostgresStatement(HistoryRow.query),
         ])
         // A dump may be restored under open connections, so the histories are compared before any timestamp is
@@ -78,7 +78,7 @@ final class ClockWatch: Sendable {
             try timeline.greet(connection)
             return true
         }
-        stamps.report(TableStamp.read(results[1]))
+        timestamps.report(TableTimestamp.read(results[1]))
         if connection.takeNotifications() { return true }
         var socket = pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0)
         var isReadable = poll(&socket, 1, wait) > 0

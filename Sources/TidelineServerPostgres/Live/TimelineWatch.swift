@@ -16,18 +16,18 @@ import TidelineServerCore
 
 /// A check for lost commits, after a standby was promoted, or a backup or a dump was restored.
 final class TimelineWatch: Sendable {
-    private let stamps: ReportedStamps
+    private let timestamps: ReportedTimestamps
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
     /// The function that receives the epoch of the database.
     private let epochListener = Mutex<(@Sendable (String) -> Void)?>(nil)
     /// Why histories cannot be distinguished, as of the last new connection; nil if they can.
-    private let blindness = Mutex<String?>(nil)
+    private let fault = Mutex<String?>(nil)
 
     /// The checks that do not work, as warnings for the operator.
     var warnings: [StoreWarning] {
-        guard let reason = blindness.withLock({ $0 }) else { return [] }
+        guard let reason = fault.withLock({ $0 }) else { return [] }
         return [
             StoreWarning(
                 "historyWatchOff",
@@ -40,8 +40,8 @@ final class TimelineWatch: Sendable {
     /// The maximum number of attempts to enter a history that other servers enter at the same time.
     private static let tries = 3
 
-    init(_ stamps: ReportedStamps, log: ServerLog) {
-        self.stamps = stamps
+    init(_ timestamps: ReportedTimestamps, log: ServerLog) {
+        self.timestamps = timestamps
         self.log = log
     }
 
@@ -67,7 +67,7 @@ final class TimelineWatch: Sendable {
         try known.withLock { known in
             try unlessLost(connection) {
                 for _ in 0..<Self.tries {
-                    if try look(connection, &known) { return }
+                    if try check(connection, &known) { return }
                 }
             }
         }
@@ -86,9 +86,9 @@ final class TimelineWatch: Sendable {
     }
 
     /// Checks the history; returns false if another server entered it first.
-    private func look(_ connection: PostgresConnection, _ known: inout String?) throws -> Bool {
+    private func check(_ connection: PostgresConnection, _ known: inout String?) throws -> Bool {
         let identity = try DatabaseIdentity(connection)
-        tellIfBlind(identity)
+        warnIfUndetectable(identity)
         let row = try HistoryRow.read(connection)
         if let value = row.value, row.isWhole, HistoryRow.identity(of: value) == identity.text {
             guard let before = known else {
@@ -98,7 +98,7 @@ final class TimelineWatch: Sendable {
             if before != value {
                 // Another server was first, and has stored the last timestamps of the tables.
                 let lost = try lostTables(value, connection)
-                try settle(lost, before, value, connection)
+                try handleNewTimeline(lost, before, value, connection)
                 known = value
                 return true
             }
@@ -135,7 +135,7 @@ final class TimelineWatch: Sendable {
         try connection.run(PostgresSchema.putTimeline, [.text(entered)])
         if let before = known {
             let lost = try lost ?? lostTables(entered, connection)
-            try settle(lost, before, entered, connection)
+            try handleNewTimeline(lost, before, entered, connection)
         } else if let before = row.value {
             try connection.run(PostgresSchema.renewEpochOfTimeline, [.text(entered)])
             log.write(
@@ -154,7 +154,7 @@ final class TimelineWatch: Sendable {
     }
 
     /// Renews the epoch if tables have lost commits, and logs it.
-    private func settle(
+    private func handleNewTimeline(
         _ lost: [String],
         _ before: String,
         _ found: String,
@@ -169,7 +169,7 @@ final class TimelineWatch: Sendable {
             return
         }
         try connection.run(PostgresSchema.renewEpochOfTimeline, [.text(found)])
-        stamps.forget()
+        timestamps.forget()
         log.write(
             .error,
             "the database lost commits; all clients pull from the start",
@@ -183,11 +183,11 @@ final class TimelineWatch: Sendable {
         if result.count > 0 { report(result.text(0, 0)) }
     }
 
-    private func tellIfBlind(_ identity: DatabaseIdentity) {
+    private func warnIfUndetectable(_ identity: DatabaseIdentity) {
         let reason = identity.timelineFault
-        let isNew = blindness.withLock { blindness in
-            defer { blindness = reason }
-            return blindness == nil && reason != nil
+        let isNew = fault.withLock { fault in
+            defer { fault = reason }
+            return fault == nil && reason != nil
         }
         guard isNew else { return }
         log.write(
@@ -201,10 +201,10 @@ final class TimelineWatch: Sendable {
 
     /// Returns the tables with reported timestamps that are later than at the beginning of the history.
     private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {
-        let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
+        let result = try connection.run(PostgresSchema.readTimelineTimestamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
         let begin = Dictionary(pairs, uniquingKeysWith: max)
-        return stamps.told.filter { $0.value > begin[$0.key] ?? 0 }.keys.sorted()
+        return timestamps.reported.filter { $0.value > begin[$0.key] ?? 0 }.keys.sorted()
     }
 
     /// Returns the tables with reported timestamps that are later than their clocks.
@@ -212,12 +212,12 @@ final class TimelineWatch: Sendable {
     /// Within one history, this means that a backup was restored that left PostgreSQL's own identifiers unchanged.
     private func missingNow(_ connection: PostgresConnection) throws -> [String] {
         // This is read before the query, because commits continue.
-        let told = stamps.told
+        let reported = timestamps.reported
         let found = try connection.run("SELECT \"table\", \"stamp\" FROM tideline.clocks")
         return (0..<found.count).compactMap { place in
             let table = found.text(place, 0)
-            guard let stamp = told[table] else { return nil }
-            return found.integer(place, 1) < stamp ? table : nil
+            guard let timestamp = reported[table] else { return nil }
+            return found.integer(place, 1) < timestamp ? table : nil
         }
         .sorted()
     }

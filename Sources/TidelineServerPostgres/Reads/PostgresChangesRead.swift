@@ -32,7 +32,7 @@ struct PostgresChangesRead {
         try read.transaction([table.clockStatement] + scanEnds) { results in
             let clock = try table.clock(results[0], read)
             // If the database is older than the link, an earlier state was restored.
-            guard request.after <= clock.stamp else { throw ServerError.epochChanged }
+            guard request.after <= clock.timestamp else { throw ServerError.epochChanged }
             let end = results.dropFirst()
                 .compactMap { $0.count > 0 ? $0.integer(0, 0) : nil }.min()
             let watch = read.watch
@@ -75,7 +75,7 @@ struct PostgresChangesRead {
     // MARK: - Departures
 
     private struct Departure {
-        var stamp: Int64
+        var timestamp: Int64
         var isDeleted: Bool
         var id: String
     }
@@ -110,7 +110,7 @@ struct PostgresChangesRead {
             }
             left.append(
                 Departure(
-                    stamp: result.integer(row, 0),
+                    timestamp: result.integer(row, 0),
                     isDeleted: result.boolean(row, 1),
                     id: old.id
                 )
@@ -140,8 +140,8 @@ struct PostgresChangesRead {
         try read.forEach(rows, checkResult: check) { result, row in
             let image = table.image(result, row, from: 1)
             if let rest = view.rest, !rest.holds(image, watch) { return true }
-            while let next = waiting.first, next.stamp < image.version {
-                isFull = try !page.add(removed: next.id, next.isDeleted, next.stamp)
+            while let next = waiting.first, next.timestamp < image.version {
+                isFull = try !page.add(removed: next.id, next.isDeleted, next.timestamp)
                 if isFull { return false }
                 waiting.removeFirst()
             }
@@ -153,7 +153,7 @@ struct PostgresChangesRead {
             return !isFull
         }
         while !isFull, let next = waiting.popFirst() {
-            isFull = try !page.add(removed: next.id, next.isDeleted, next.stamp)
+            isFull = try !page.add(removed: next.id, next.isDeleted, next.timestamp)
         }
         return page.finish(isFull ? page.last : end, clock)
     }
@@ -201,7 +201,7 @@ private struct ChangeBuilder {
     private let table: Table
     private var page: PageBytes
     /// The removed rows on the page, because a row may have left the visibility filter more than once.
-    private var told: Set<String> = []
+    private var reported: Set<String> = []
     /// The time of the last change that was added.
     private(set) var last: Int64?
 
@@ -227,9 +227,9 @@ private struct ChangeBuilder {
     }
 
     /// Adds a removed row; returns false if the page is full.
-    mutating func add(removed id: String, _ isDeleted: Bool, _ stamp: Int64) throws -> Bool {
-        if told.contains(id) {
-            last = stamp
+    mutating func add(removed id: String, _ isDeleted: Bool, _ timestamp: Int64) throws -> Bool {
+        if reported.contains(id) {
+            last = timestamp
             return true
         }
         let isAdded = try page.add {
@@ -242,8 +242,8 @@ private struct ChangeBuilder {
             return writer.bytes
         }
         if isAdded {
-            told.insert(id)
-            last = stamp
+            reported.insert(id)
+            last = timestamp
         }
         return isAdded
     }

@@ -68,7 +68,7 @@ struct PostgresListRead {
 
     func run(_ read: PostgresRead) throws -> ListPage {
         let isPlain =
-            isOrdered && rest == nil && request.mark == nil && request.rowsMax > 0
+            isOrdered && rest == nil && request.anchor == nil && request.rowsMax > 0
             && request.rowsMax <= Self.plainRowsMax && !(request.tie != nil && request.offset > 0)
         guard isPlain else { return try scan(read) }
         let begin = try request.after.map { try Begin($0, keys) }
@@ -118,7 +118,7 @@ struct PostgresListRead {
 
     private func scan(_ read: PostgresRead, avoidsIndex: Bool = false) throws -> ListPage {
         var first = [clock]
-        if let mark = request.mark { first.append(row(mark.id)) }
+        if let anchor = request.anchor { first.append(row(anchor.id)) }
         if let tie = request.tie, request.offset > 0 { first.append(departures(from: tie)) }
         return try read.transaction(first) { results in
             let clock = try table.clock(results[0], read)
@@ -126,7 +126,7 @@ struct PostgresListRead {
             if request.tie != nil, offset > 0, let left = results.last {
                 offset = max(0, offset - Int(clamping: left.integer(0, 0)))
             }
-            let begin = try begin(read, request.mark == nil ? nil : results[1])
+            let begin = try begin(read, request.anchor == nil ? nil : results[1])
             let watch = read.watch
             var page = ListBuilder(request, table, keys)
             if request.rowsMax > 0 {
@@ -397,25 +397,27 @@ struct PostgresListRead {
     }
 
     private func begin(_ read: PostgresRead, _ found: PostgresResult?) throws -> Begin? {
-        guard let mark = request.mark else { return try request.after.map { try Begin($0, keys) } }
+        guard let anchor = request.anchor else {
+            return try request.after.map { try Begin($0, keys) }
+        }
         if let found, found.count > 0 {
             let image = table.image(found, 0)
-            if image.version == mark.version, image.isVisible(in: request.view, of: table.table) {
+            if image.version == anchor.version, image.isVisible(in: request.view, of: table.table) {
                 return try Begin(ListBuilder.keys(of: image, keys, table, read.watch), keys)
             }
         }
-        return begin(mark)
+        return begin(anchor)
     }
 
     /// Returns the position for a link whose row has changed; it precedes all rows that may follow the old
     /// position.
-    private func begin(_ mark: PageMark) -> Begin {
+    private func begin(_ anchor: PageAnchor) -> Begin {
         func type(_ key: SortKey) -> ExpressionType {
             key.expression.type(in: table.table.definition.schema)
         }
-        var order = Array(request.order.prefix(mark.keys.count))
-        var values = zip(mark.keys, order).map { Value($0, as: type($1)) }
-        if let prefix = mark.prefix, order.count < request.order.count {
+        var order = Array(request.order.prefix(anchor.keys.count))
+        var values = zip(anchor.keys, order).map { Value($0, as: type($1)) }
+        if let prefix = anchor.prefix, order.count < request.order.count {
             let key = request.order[order.count]
             let bound = key.isAscending ? prefix : prefix.successor
             if let bound {

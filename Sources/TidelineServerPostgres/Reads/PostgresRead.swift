@@ -48,7 +48,7 @@ struct PostgresRead {
             SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true)
             """,
             values: [.text(String(milliseconds)), .text(String(max(milliseconds / 2, 1)))]
-        ).kept
+        ).prepared
     }
 
     /// Runs one statement in the implicit transaction of a pipeline.
@@ -121,13 +121,13 @@ struct PostgresRead {
 
 /// A budget of bytes that are read before the wall clock is checked again.
 private final class WatchBudget {
-    private static let bytesBetweenLooks = 1 << 18
-    private var left = bytesBetweenLooks
+    private static let bytesBetweenChecks = 1 << 18
+    private var left = bytesBetweenChecks
 
     func isSpent(by bytes: Int) -> Bool {
         left -= bytes
         guard left < 0 else { return false }
-        left = Self.bytesBetweenLooks
+        left = Self.bytesBetweenChecks
         return true
     }
 }
@@ -145,7 +145,7 @@ extension PostgresTable {
             WHERE t."name" = $1
             """,
             values: [.text(clock)]
-        ).kept
+        ).prepared
     }
 
     /// Returns the clock; a missing table has the initial one.
@@ -157,7 +157,7 @@ extension PostgresTable {
             return TableClock()
         }
         let clock = TableClock(
-            stamp: result.integer(0, 0),
+            timestamp: result.integer(0, 0),
             horizon: result.integer(0, 1),
             epoch: result.isNull(0, 3) ? nil : result.text(0, 3)
         )
@@ -181,7 +181,7 @@ extension PostgresTable {
         _ connection: PostgresConnection
     ) -> OutdatedTable? {
         guard error.state == "42P01" || error.state == "42703", let own = table.definition.form,
-            connection.settle(),
+            connection.endTransaction(),
             let stored = try? PostgresSchemaChange.storedSoon(clock, connection), stored.form != own
         else { return nil }
         return OutdatedTable(stored)

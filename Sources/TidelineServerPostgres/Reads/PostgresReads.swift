@@ -37,7 +37,7 @@ struct PostgresReads: Sendable {
     /// - Returns: The result of `body`.
     /// - Throws: The errors of `body`, with ``ServerError`` instead of ``PostgresError``.
     func run<Result: Sendable>(
-        of caller: ReadCaller = .nobody,
+        of caller: ReadCaller = .unknown,
         in table: PostgresTable? = nil,
         until end: UInt64,
         reach: ReplicaReach? = nil,
@@ -74,10 +74,10 @@ struct PostgresReads: Sendable {
                         if case .failure(let error as PostgresError) = result {
                             let lack = reach?.isBehind(error)
                             let outdated = table.flatMap { $0.outdated(error, connection) }
-                            let refusal =
-                                lack ?? outdated ?? Self.refusal(error, connection, ticket, end)
-                            if let refusal {
-                                answer.resume(throwing: refusal)
+                            let rejection =
+                                lack ?? outdated ?? Self.rejection(error, connection, ticket, end)
+                            if let rejection {
+                                answer.resume(throwing: rejection)
                             } else if isLastTry {
                                 answer.resume(throwing: ServerError.databaseAway)
                             } else {
@@ -88,7 +88,7 @@ struct PostgresReads: Sendable {
                         }
                         return true
                     },
-                    refuse: { answer.resume(throwing: $0) },
+                    reject: { answer.resume(throwing: $0) },
                     interrupt: { ticket.interrupt() },
                     giveTime: { clock.give($0) }
                 )
@@ -103,7 +103,7 @@ struct PostgresReads: Sendable {
     func stop() async { await threads.stop() }
 
     /// Returns the rejection of a read that failed; nil if it may be retried.
-    private static func refusal(
+    private static func rejection(
         _ error: PostgresError,
         _ connection: PostgresConnection,
         _ ticket: QueryTicket,
@@ -111,7 +111,7 @@ struct PostgresReads: Sendable {
     ) -> (any Error)? {
         if ticket.isCancelled { return CancellationError() }
         if error.isConnectionLost || connection.isBroken || connection.fault != nil { return nil }
-        guard error.isCanceled else { return PostgresRefusal.ofRead(error) }
+        guard error.isCanceled else { return PostgresRejection.ofRead(error) }
         // A cancellation near its end was the time limit; an earlier one was meant for the previous read.
         let margin: UInt64 = 50_000_000
         return Uptime.now() + margin > end

@@ -19,7 +19,9 @@ final class ReplicaReach: Sendable {
 
     /// The timestamp of the replica if it is later than the wanted one; otherwise nil.
     var ahead: Int64? {
-        found.withLock { found in found.flatMap { $0.stamp > wanted.stamp ? $0.stamp : nil } }
+        found.withLock { found in
+            found.flatMap { $0.timestamp > wanted.timestamp ? $0.timestamp : nil }
+        }
     }
 
     /// Converts a failure because of a missing table or column; nil for another failure.
@@ -32,7 +34,9 @@ final class ReplicaReach: Sendable {
         // The replica may not have the table yet.
         guard clock.epoch != nil else { throw ReplicaIsBehind(isOfAnotherEpoch: false) }
         guard clock.epoch == wanted.epoch else { throw ReplicaIsBehind(isOfAnotherEpoch: true) }
-        guard clock.stamp >= wanted.stamp else { throw ReplicaIsBehind(isOfAnotherEpoch: false) }
+        guard clock.timestamp >= wanted.timestamp else {
+            throw ReplicaIsBehind(isOfAnotherEpoch: false)
+        }
         found.withLock { $0 = clock }
     }
 }
@@ -93,7 +97,7 @@ final class ReplicaReads: Sendable {
     }
 
     private let reads: PostgresReads
-    private let stamps: ReportedStamps
+    private let timestamps: ReportedTimestamps
     private let log: ServerLog
     private let metrics: StoreMetrics
     /// The maximum time that a page waits for commits that the replica does not have yet.
@@ -110,9 +114,13 @@ final class ReplicaReads: Sendable {
     /// The time for which other readers avoid the replica while one tries it.
     private static let trialTime: Duration = .seconds(5)
 
-    init(_ reads: PostgresReads, _ stamps: ReportedStamps, _ options: PostgresTableStore.Options) {
+    init(
+        _ reads: PostgresReads,
+        _ timestamps: ReportedTimestamps,
+        _ options: PostgresTableStore.Options
+    ) {
         self.reads = reads
-        self.stamps = stamps
+        self.timestamps = timestamps
         log = options.log
         metrics = options.metrics
         rest = options.replicaRest
@@ -154,10 +162,10 @@ final class ReplicaReads: Sendable {
             let reach = ReplicaReach(wanted)
             do {
                 let page = try await read(of: caller, until: half, reach, body)
-                if let stamp = reach.ahead {
+                if let timestamp = reach.ahead {
                     // This replica may show commits that are lost if another replica is promoted; such a loss must be
                     // noticed.
-                    stamps.report([TableStamp(table: name, stamp: stamp)])
+                    timestamps.report([TableTimestamp(table: name, timestamp: timestamp)])
                 }
                 metrics.replicaPages.add()
                 use()

@@ -19,13 +19,13 @@ struct OwnerClockRemoval {
 
     private var connection: PostgresConnection { script.connection }
 
-    private static let mark = "owner:"
+    private static let prefix = "owner:"
 
     /// Returns whether columns are stored as in a table with owner clocks.
-    static func isNeeded(_ columns: String) -> Bool { columns.hasPrefix(mark) }
+    static func isNeeded(_ columns: String) -> Bool { columns.hasPrefix(prefix) }
 
     /// The error of a command that does not migrate.
-    static let refusal = DatabaseError(
+    static let rejection = DatabaseError(
         .schemaChange,
         "The tables of this database have a clock for each owner, from an earlier version. Start the server once, "
             + "or run 'tideline migrate --apply': both give them one table clock each."
@@ -38,7 +38,7 @@ struct OwnerClockRemoval {
         let found = try connection.run(
             """
             SELECT "relation", substr("columns", strpos("columns", E'\\n') + 1) FROM tideline.tables
-            WHERE left("columns", \(Self.mark.count)) = '\(Self.mark)' ORDER BY "name"
+            WHERE left("columns", \(Self.prefix.count)) = '\(Self.prefix)' ORDER BY "name"
             """
         )
         let tables = try (0..<found.count).map {
@@ -53,7 +53,7 @@ struct OwnerClockRemoval {
             """
             UPDATE tideline.tables
             SET "columns" = substr("columns", strpos("columns", E'\\n') + 1), "schema" = "schema" + 1
-            WHERE left("columns", \(Self.mark.count)) = '\(Self.mark)';
+            WHERE left("columns", \(Self.prefix.count)) = '\(Self.prefix)';
             DROP TABLE IF EXISTS
                 tideline.owner_clocks, tideline.owner_departures, tideline.owner_moved;
             DROP FUNCTION IF EXISTS tideline.keep_log()
@@ -66,20 +66,20 @@ struct OwnerClockRemoval {
     private func moveClock(of table: TableDefinition) throws {
         let (relation, log) = (PostgresName.quoted(table.name), PostgresName.log(table.name))
         let name = "'\(table.name.lowercased())'"
-        var stamps: [String] = []
+        var timestamps: [String] = []
         if try exists("tideline.owner_clocks") {
             let owners = "tideline.owner_clocks WHERE \"table\" = \(name)"
-            stamps.append("(SELECT max(\"stamp\") FROM \(owners))")
+            timestamps.append("(SELECT max(\"stamp\") FROM \(owners))")
         }
         // External programs may have dropped the table.
-        if try exists(relation) { stamps.append("(SELECT max(\"version\") FROM \(relation))") }
+        if try exists(relation) { timestamps.append("(SELECT max(\"version\") FROM \(relation))") }
         let hasLog = try exists(log)
-        if hasLog { stamps.append("(SELECT max(\"tideline_stamp\") FROM \(log))") }
+        if hasLog { timestamps.append("(SELECT max(\"tideline_stamp\") FROM \(log))") }
         try script.runOnRows(
             """
             UPDATE tideline.clocks AS c SET "stamp" = x."stamp", "horizon" = x."stamp"
             FROM (
-                SELECT greatest(\((["\"stamp\"", "\"horizon\""] + stamps).joined(separator: ", "))) AS "stamp"
+                SELECT greatest(\((["\"stamp\"", "\"horizon\""] + timestamps).joined(separator: ", "))) AS "stamp"
                 FROM tideline.clocks WHERE "table" = \(name)
             ) AS x
             WHERE c."table" = \(name)

@@ -42,7 +42,7 @@ struct PostgresAdoption {
             [name]
         )
         guard kind.count > 0 else {
-            try Self.refuseOtherSpelling(table.name, connection)
+            try Self.rejectOtherSpelling(table.name, connection)
             return nil
         }
         guard kind.text(0, 0) == "r" else {
@@ -65,8 +65,8 @@ struct PostgresAdoption {
         try bringID(isUnique: isUnique)
         try bringSystemColumns()
         for column in table.schema.columns { try bring(column) }
-        tellOfOthers(table)
-        try refuseWhatCannotBe(table, connection)
+        noteRestrictiveColumns(table)
+        try rejectUnsupported(table, connection)
     }
 
     private static let readColumns = """
@@ -144,7 +144,7 @@ struct PostgresAdoption {
         for (name, type, declaration) in wanted {
             if let found = columns[name] {
                 guard found.type == type else {
-                    throw refusal(name, "is \(found.type) but must be \(type)")
+                    throw rejection(name, "is \(found.type) but must be \(type)")
                 }
                 fill(name, found, declaration)
                 continue
@@ -177,12 +177,12 @@ struct PostgresAdoption {
         guard let found = columns[column.name] else {
             let other = columns.keys.sorted().first { SchemaPlan.isSame($0, column.name) }
             guard let other else { return }
-            throw refusal(
+            throw rejection(
                 column.name,
                 "exists in the database as '\(other)'; use this spelling in the configuration"
             )
         }
-        if found.isGenerated { throw refusal(column.name, "is generated, and cannot be written") }
+        if found.isGenerated { throw rejection(column.name, "is generated, and cannot be written") }
         if found.isIdentity, column.name != SystemColumn.id {
             // The column may also be set, because a device may send a value.
             let alter = "ALTER TABLE \(relation) ALTER COLUMN \(PostgresName.quoted(column.name))"
@@ -215,14 +215,14 @@ struct PostgresAdoption {
     ) throws -> (type: String?, using: String) {
         let base = String(found.type.prefix { $0 != "(" }).trimmingSuffixSpaces
         let wanted = PostgresColumn(column)
-        let refused = refusal(
+        let rejected = rejection(
             column.name,
             "is \(found.type), which cannot be served as \(column.type.name)"
         )
         /// Returns PostgreSQL's type for the column, widened to include all values of the other types.
         func widened(_ own: String, from others: [String] = []) throws -> (String?, String) {
             if found.type == own { return (nil, "") }
-            guard base == own || others.contains(base) else { throw refused }
+            guard base == own || others.contains(base) else { throw rejected }
             return (wanted.declaration, "::\(wanted.declaration)")
         }
         switch column.type {
@@ -230,12 +230,12 @@ struct PostgresAdoption {
             if found.type == "text", found.collation == "C" { return (nil, "") }
             let texts = ["text", "character varying", "character", "uuid", "name"]
             let numbers = column.name == SystemColumn.id ? ["smallint", "integer", "bigint"] : []
-            guard (texts + numbers).contains(base) else { throw refused }
+            guard (texts + numbers).contains(base) else { throw rejected }
             return (wanted.declaration, "::text")
         case .dateTime:
             if found.type == "timestamp with time zone" { return (nil, "") }
             if found.type.hasSuffix("with time zone") { return (wanted.declaration, "") }
-            guard found.type.hasPrefix("timestamp") else { throw refused }
+            guard found.type.hasPrefix("timestamp") else { throw rejected }
             return (wanted.declaration, " AT TIME ZONE 'UTC'")
         case .integer: return try widened("bigint", from: ["smallint", "integer"])
         case .number: return try widened("double precision", from: ["real"])
@@ -249,12 +249,12 @@ struct PostgresAdoption {
         }
     }
 
-    func refusal(_ column: String, _ fault: String) -> SchemaError {
+    func rejection(_ column: String, _ fault: String) -> SchemaError {
         SchemaError("Table '\(definition.name)', column '\(column)': it \(fault).")
     }
 
     /// Reports the parts of the table that would prevent writes of devices.
-    private mutating func tellOfOthers(_ table: TableDefinition) {
+    private mutating func noteRestrictiveColumns(_ table: TableDefinition) {
         let system = Set(SystemColumn.definitions.map(\.name))
         for (name, column) in columns.sorted(by: { $0.key < $1.key }) where !system.contains(name) {
             let declared = table.schema.columns.first { $0.name == name }

@@ -41,8 +41,10 @@ enum PostgresClock {
     ///     next ones must belong to another.
     /// - Returns: A timestamp that is not assigned yet.
     static func next(after last: Int64, now: Int64, isCounted: Bool) -> Int64 {
-        let stamp = max(last + spacing, now)
-        guard isCounted, stamp / 1000 == last / 1000, stamp - now < aheadMax else { return stamp }
+        let timestamp = max(last + spacing, now)
+        guard isCounted, timestamp / 1000 == last / 1000, timestamp - now < aheadMax else {
+            return timestamp
+        }
         return (last / 1000 + 1) * 1000
     }
 }

@@ -27,7 +27,7 @@ struct PostgresRowChange {
                 break
             case .addColumn(let column, let rows):
                 try script.execute(PostgresSchema.add(column, to: table))
-                if rows > 0 { try mark("TRUE") }
+                if rows > 0 { try flag("TRUE") }
             case .renameColumn(let old, let column):
                 try script.execute(PostgresSchema.rename(old, to: column.name, in: table))
             case .dropColumn(let column, _):
@@ -37,7 +37,7 @@ struct PostgresRowChange {
             case .fillNulls(let column, _): try fillNulls(column)
             }
         }
-        guard steps.contains(where: \.marksRows) else { return }
+        guard steps.contains(where: \.flagsRows) else { return }
         try giveNewVersions(
             from: "\(relation) JOIN pg_temp.tideline_changed USING (\"id\")",
             count: "pg_temp.tideline_changed"
@@ -72,14 +72,14 @@ struct PostgresRowChange {
             """,
             [.integer(first), .integer(spacing)]
         )
-        try script.run(PostgresSchema.putStamp, [name, .integer(first + count * spacing)])
+        try script.run(PostgresSchema.putTimestamp, [name, .integer(first + count * spacing)])
     }
 
     // MARK: - Values
 
     private func fillNulls(_ column: ColumnDefinition) throws {
         let form = PostgresColumn(column)
-        try mark("\(form.quoted) IS NULL")
+        try flag("\(form.quoted) IS NULL")
         try script.runOnRows(
             """
             UPDATE \(relation) SET \(form.quoted) = \(form.constant(column.storedDefault))
@@ -108,7 +108,7 @@ struct PostgresRowChange {
             )
         }
         if hasValues {
-            try makeMarks()
+            try makeFlags()
             script.note("The values of \(from.quoted) are converted and written row by row.")
             if !script.isDry {
                 try convertValues(from, to, target, ColumnConversion(old, to: new))
@@ -182,7 +182,7 @@ struct PostgresRowChange {
 
     // MARK: - Changed rows
 
-    private func makeMarks() throws {
+    private func makeFlags() throws {
         try script.execute(
             """
             CREATE TEMPORARY TABLE IF NOT EXISTS tideline_changed (
@@ -193,8 +193,8 @@ struct PostgresRowChange {
     }
 
     /// Records which rows get new versions; tombstones do not, because no device has them.
-    private func mark(_ condition: String) throws {
-        try makeMarks()
+    private func flag(_ condition: String) throws {
+        try makeFlags()
         try script.runOnRows(
             """
             INSERT INTO pg_temp.tideline_changed
@@ -207,7 +207,7 @@ struct PostgresRowChange {
 
 extension SchemaStep {
     /// Whether the step gives rows new versions.
-    fileprivate var marksRows: Bool {
+    fileprivate var flagsRows: Bool {
         switch kind {
         case .addColumn(_, let rows): rows > 0
         case .convert(_, _, let values, _): values > 0

@@ -83,7 +83,7 @@ enum PostgresSchema {
         \(PostgresAudit.create)
         \(PostgresReceipts.create)
         \(ReferenceStatements.create)
-        \(ForeignWriters.shared)
+        \(ExternalWriterTriggers.shared)
         """
 
     /// Adds schema versions to a database of the first servers.
@@ -168,7 +168,7 @@ enum PostgresSchema {
         AND EXISTS (SELECT FROM first)
         """
 
-    static let readTimelineStamps = """
+    static let readTimelineTimestamps = """
         SELECT s."key", s."value"::bigint FROM tideline.state AS t,
             json_each_text(t."value"::json) AS s WHERE t."key" = 'timeline.' || $1::text
         """
@@ -201,7 +201,7 @@ enum PostgresSchema {
     ///
     /// - Throws: ``DatabaseError`` if it has owner clocks.
     static func table(_ name: String, _ columns: String) throws -> TableDefinition {
-        guard !OwnerClockRemoval.isNeeded(columns) else { throw OwnerClockRemoval.refusal }
+        guard !OwnerClockRemoval.isNeeded(columns) else { throw OwnerClockRemoval.rejection }
         var table = TableDefinition(name, columns: try ColumnsText.read(columns))
         table.databaseDefaults = try ColumnsText.readDefaults(columns)
         return table
@@ -224,7 +224,7 @@ enum PostgresSchema {
         """
 
     /// The clocks of the tables.
-    static let readStamps = """
+    static let readTimestamps = """
         SELECT c."table", c."stamp"
         FROM tideline.clocks AS c JOIN tideline.tables AS t ON t."name" = c."table"
         """
@@ -233,7 +233,7 @@ enum PostgresSchema {
         SELECT "stamp" FROM tideline.clocks WHERE "table" = $1 FOR UPDATE
         """
 
-    static let putStamp = """
+    static let putTimestamp = """
         UPDATE tideline.clocks SET "stamp" = $2 WHERE "table" = $1
         """
 
@@ -318,14 +318,14 @@ enum PostgresSchema {
     }
 
     /// Returns the index of rows that an external transaction has written and that have no timestamp yet.
-    static func unstampedIndex(_ table: String) -> String {
+    static func missingTimestampIndex(_ table: String) -> String {
         """
-        CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(unstampedIndexName(table)))
+        CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(missingTimestampIndexName(table)))
         ON \(PostgresName.quoted(table)) ("version") WHERE "version" = 0
         """
     }
 
-    static func unstampedIndexName(_ table: String) -> String {
+    static func missingTimestampIndexName(_ table: String) -> String {
         PostgresName.index(table, ["", "unstamped"])
     }
 

@@ -35,23 +35,23 @@ extension PostgresSchemaChange {
     func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
         let key = "log.\(table.name.lowercased())"
         let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
-        guard let isFiltered else { return try stampForeignWrites(to: table, before) }
+        guard let isFiltered else { return try assignExternalTimestamps(to: table, before) }
         let scope = LogScope(table, isFiltered: isFiltered)
         if !before.covers(scope) {
             let name = SQLValue.text(table.name.lowercased())
-            let stamp = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
-            try script.run(PostgresSchema.raiseHorizon, [name, .integer(stamp)])
+            let timestamp = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
+            try script.run(PostgresSchema.raiseHorizon, [name, .integer(timestamp)])
         }
         try put(scope.text, as: key)
-        try stampForeignWrites(to: table, scope)
+        try assignExternalTimestamps(to: table, scope)
     }
 
     /// Creates the triggers of the table, unless the current ones exist.
-    private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
-        let text = ForeignWriters(table, scope).script
+    private func assignExternalTimestamps(to table: TableDefinition, _ scope: LogScope) throws {
+        let text = ExternalWriterTriggers(table, scope).script
         let key = "triggers.\(table.name.lowercased())"
         let hash = SHA256.hash(text.utf8).prefix(16).map { String($0, radix: 16) }.joined()
-        let isMade = try value(of: key) == hash && !SchemaLosses.isUnheard(table, connection)
+        let isMade = try value(of: key) == hash && !SchemaLosses.lacksTriggers(table, connection)
         guard !isMade else { return }
         let log = SQLValue.text(PostgresName.log(table.name))
         if try connection.run("SELECT to_regclass($1) IS NULL", [log]).boolean(0, 0) {
@@ -62,7 +62,7 @@ extension PostgresSchemaChange {
     }
 
     /// Assigns timestamps to rows that external writers wrote while the triggers were missing.
-    func stampUnheard(_ tables: [TableDefinition]) throws {
+    func assignMissingTimestamps(_ tables: [TableDefinition]) throws {
         guard !tables.isEmpty else { return }
         let setOwn = "SELECT set_config('tideline.own', $1, true)"
         try connection.run(setOwn, [.text("")])

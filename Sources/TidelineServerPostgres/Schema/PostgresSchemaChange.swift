@@ -46,13 +46,13 @@ struct PostgresSchemaChange {
             try connection.execute("BEGIN; \(PostgresSchema.idle); \(lock)")
             try open()
             guard try isCopy || value(of: CopyProgress.key) == nil else {
-                throw DatabaseError(.unavailable, CopyProgress.refusal)
+                throw DatabaseError(.unavailable, CopyProgress.rejection)
             }
             let result = try bring(declared, filtered, isComplete)
             try connection.execute(script.isDry ? "ROLLBACK" : "COMMIT")
             return result
         } catch {
-            _ = connection.settle()
+            _ = connection.endTransaction()
             throw error
         }
     }
@@ -87,7 +87,7 @@ struct PostgresSchemaChange {
         var stored = try storedTables()
         let losses = try SchemaLosses(of: stored, for: declared, connection)
         var restored = losses.steps(for: declared)
-        guard hasConsent || restored.isEmpty else { throw Self.refusal(restored) }
+        guard hasConsent || restored.isEmpty else { throw Self.rejection(restored) }
         try losses.forget(&stored, hasConsent: hasConsent, script)
         if hasConsent { restored += losses.forgotten(besides: declared) }
         try spellAsDeclared(declared, &stored)
@@ -96,7 +96,7 @@ struct PostgresSchemaChange {
             let name = adoption.definition.name
             return SchemaStep(table: name, kind: .adoptTable(changes: adoption.changes))
         }
-        guard hasConsent || adopting.isEmpty else { throw Self.refusal(adopting) }
+        guard hasConsent || adopting.isEmpty else { throw Self.rejection(adopting) }
         try keepWritersOut(adoptions.map(\.definition.name))
         for statement in adoptions.flatMap(\.statements) {
             try script.runOnRows(statement.sql, instead: statement.instead)
@@ -126,18 +126,18 @@ struct PostgresSchemaChange {
             guard isDeclared || !gone.contains(name) else { continue }
             try beginLog(of: table, isFiltered: filtered?.contains(name))
         }
-        let unheard = stored.filter { table in
-            losses.unheard.contains { SchemaPlan.isSame($0, table.name) }
+        let withoutTriggers = stored.filter { table in
+            losses.withoutTriggers.contains { SchemaPlan.isSame($0, table.name) }
         }
-        steps += unheard.map { SchemaStep(table: $0.name, kind: .restoreTriggers) }
+        steps += withoutTriggers.map { SchemaStep(table: $0.name, kind: .restoreTriggers) }
         steps += migrated.map { SchemaStep(table: $0, kind: .removeOwnerClocks) }
-        if !restored.isEmpty || !unheard.isEmpty || !migrated.isEmpty {
+        if !restored.isEmpty || !withoutTriggers.isEmpty || !migrated.isEmpty {
             try script.run(PostgresSchema.renewEpoch, [])
         }
         if isOld { try put(String(PostgresSchema.formatVersion), as: "format") }
         // Tables that were migrated may have lost their triggers, too.
-        try stampUnheard(
-            unheard
+        try assignMissingTimestamps(
+            withoutTriggers
                 + stored.filter { table in
                     let isThere = !gone.contains(table.name.lowercased())
                     return isThere && migrated.contains { SchemaPlan.isSame($0, table.name) }
@@ -155,11 +155,11 @@ struct PostgresSchemaChange {
         let plan = SchemaPlan(stored, in: PostgresFacts(connection: connection))
         func steps() throws -> [SchemaStep] {
             let steps = try plan.steps(to: declared, isComplete: isComplete)
-            let refused = hasConsent ? [] : steps.filter(\.needsConsent)
-            guard refused.isEmpty else { throw Self.refusal(refused) }
+            let rejected = hasConsent ? [] : steps.filter(\.needsConsent)
+            guard rejected.isEmpty else { throw Self.rejection(rejected) }
             return steps
         }
-        let names = plan.tablesToLookAt(declared, isComplete: isComplete)
+        let names = plan.tablesToInspect(declared, isComplete: isComplete)
         // A change that is rejected must not block writers.
         if names.isEmpty || !hasConsent {
             let steps = try steps()
@@ -193,11 +193,11 @@ struct PostgresSchemaChange {
         .compactMap { try PostgresAdoption($0, connection) }
     }
 
-    private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
+    private static func rejection(_ steps: [SchemaStep]) -> SchemaError {
         SchemaError(
             """
             The declared tables do not match the tables in the database:
-            \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
+            \(steps.map { "  " + $0.rejection }.joined(separator: "\n"))
             Nothing was changed. Declare the tables as they are in the database, or change the tables: \
             'tideline migrate --dry-run' with the same options shows what would be done, and \
             'tideline migrate --apply' does it.
@@ -241,13 +241,14 @@ struct PostgresSchemaChange {
                 throw SchemaError("\(step.place): another server created it with a different type.")
             }
         }
-        let isUnheard = try stored.map { try SchemaLosses.isUnheard($0, connection) } ?? false
+        let lacksTriggers =
+            try stored.map { try SchemaLosses.lacksTriggers($0, connection) } ?? false
         let merged = try bring(table, from: stored, by: steps)
         // With new columns the log is created again, and so are the triggers that write to it.
         try beginLog(of: merged, isFiltered: isFiltered)
-        if isUnheard {
+        if lacksTriggers {
             try script.run(PostgresSchema.renewEpoch, [])
-            try stampUnheard([merged])
+            try assignMissingTimestamps([merged])
         }
         return (merged, begin)
     }
@@ -276,7 +277,7 @@ struct PostgresSchemaChange {
         let found = try connection.pipeline([
             PostgresStatement(
                 "SELECT set_config('statement_timeout', $1, true)",
-                values: [.text(String(lookMilliseconds))]
+                values: [.text(String(checkMilliseconds))]
             ),
             PostgresStatement(PostgresSchema.readTable, values: [.text(name.lowercased())]),
         ])[1]
@@ -287,7 +288,7 @@ struct PostgresSchemaChange {
     private static let lockMilliseconds = 10_000
 
     /// The time limit of a read that does not wait for schema changes.
-    private static let lookMilliseconds = 2000
+    private static let checkMilliseconds = 2000
 
     private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
         var table = try PostgresSchema.table(result.text(row, 0), result.text(row, 1))
@@ -403,8 +404,8 @@ struct PostgresSchemaChange {
             texts[PostgresName.index(table.name, columns)] =
                 PostgresSchema.index(table.name, columns)
         }
-        texts[PostgresSchema.unstampedIndexName(table.name)] =
-            PostgresSchema.unstampedIndex(table.name)
+        texts[PostgresSchema.missingTimestampIndexName(table.name)] =
+            PostgresSchema.missingTimestampIndex(table.name)
         if table.tombstoneDays != nil || table.tombstones == .bare {
             texts[PostgresSchema.tombstoneIndexName(table.name)] =
                 PostgresSchema.tombstoneIndex(table.name)

@@ -11,7 +11,7 @@ struct SchemaLosses {
     /// The missing columns of existing tables.
     private(set) var columns: [(table: String, column: ColumnDefinition)] = []
     /// The tables that have lost triggers, so that external writes were not reported to devices.
-    private(set) var unheard: Set<String> = []
+    private(set) var withoutTriggers: Set<String> = []
 
     /// - Throws: ``SchemaError`` if a declared column has another type, or if another program recreated a table
     ///   or moved it out of the search path.
@@ -35,14 +35,14 @@ struct SchemaLosses {
         }
         for table in stored {
             guard let types = types[table.name.lowercased()] else {
-                try Self.refuseOutOfSight(table, connection)
+                try Self.rejectOutOfSight(table, connection)
                 tables.append(table)
                 continue
             }
             let own = declared.first { SchemaPlan.isSame($0.name, table.name) }
             let missing = SystemColumn.definitions.first { types[$0.name] == nil }
-            if own != nil, let missing { throw Self.madeAnew(table, without: missing.name) }
-            if try Self.isUnheard(table, connection) { unheard.insert(table.name) }
+            if own != nil, let missing { throw Self.recreatedTable(table, without: missing.name) }
+            if try Self.lacksTriggers(table, connection) { withoutTriggers.insert(table.name) }
             for column in table.schema.columns {
                 guard let found = types[column.name] else {
                     columns.append((table.name, column))
@@ -58,7 +58,7 @@ struct SchemaLosses {
     }
 
     /// Rejects a table that exists only outside the search path, because it is not missing.
-    private static func refuseOutOfSight(
+    private static func rejectOutOfSight(
         _ table: TableDefinition,
         _ connection: PostgresConnection
     ) throws {
@@ -79,7 +79,7 @@ struct SchemaLosses {
     }
 
     /// Returns whether triggers of the server are missing.
-    static func isUnheard(
+    static func lacksTriggers(
         _ table: TableDefinition,
         _ connection: PostgresConnection
     ) throws -> Bool {
@@ -115,7 +115,10 @@ struct SchemaLosses {
         )
     }
 
-    private static func madeAnew(_ table: TableDefinition, without column: String) -> SchemaError {
+    private static func recreatedTable(
+        _ table: TableDefinition,
+        without column: String
+    ) -> SchemaError {
         SchemaError(
             "Table '\(table.name)' was recreated without the column '\(column)'. Rename or drop it, then run "
                 + "'tideline migrate --apply', which creates the server's table empty."

@@ -12,10 +12,10 @@ final class DerivedTables: Sendable {
     func derived(_ table: Table) -> PostgresTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
-            let made = PostgresTable(table)
+            let created = PostgresTable(table)
             // A table that a write may create might never exist.
-            if !table.needsGrowth { tables[table.name] = made }
-            return made
+            if !table.needsGrowth { tables[table.name] = created }
+            return created
         }
     }
 }
@@ -33,7 +33,7 @@ final class PostgresTable: Sendable {
     /// The columns, then the system columns.
     let columns: [PostgresColumn]
     /// The indexes of the columns with references that are checked.
-    let referencePlaces: [Int]
+    let referenceIndexes: [Int]
 
     init(_ table: Table) {
         self.table = table
@@ -42,7 +42,7 @@ final class PostgresTable: Sendable {
         clock = table.name.lowercased()
         keepsBases = table.definition.conflict == .merge
         log = PostgresLog(table)
-        referencePlaces = table.definition.references.checked.compactMap { reference in
+        referenceIndexes = table.definition.references.checked.compactMap { reference in
             table.columns.firstIndex { $0.name == reference.column }
         }
         columns =
@@ -125,7 +125,7 @@ struct PostgresLog: Sendable {
 
     init(_ table: Table) {
         takesUpdates = table.hooks?.rowFilter != nil
-        owner = table.ownerPlace
+        owner = table.ownerIndex
     }
 
     /// Returns whether a row may have left a visibility filter by this change.
@@ -137,11 +137,11 @@ struct PostgresLog: Sendable {
     }
 
     /// Returns the part of a row that is logged.
-    func kept(_ image: RowImage) -> RowImage {
+    func loggedPart(_ image: RowImage) -> RowImage {
         guard !takesUpdates else { return image }
-        var kept = image
-        for place in image.values.indices where place != owner { kept.values[place] = .null }
-        return kept
+        var part = image
+        for place in image.values.indices where place != owner { part.values[place] = .null }
+        return part
     }
 }
 

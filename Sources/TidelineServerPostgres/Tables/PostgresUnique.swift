@@ -56,7 +56,7 @@ enum PostgresUnique {
     /// Returns the rejection of a change that would make two rows equal; nil if no such row is found.
     ///
     /// The earlier writes of the transaction must have been sent.
-    static func refusal(
+    static func rejection(
         _ image: RowImage,
         _ rules: [UniqueRule],
         _ table: PostgresTable,
@@ -80,7 +80,7 @@ enum PostgresUnique {
                     zip(columns, cells).map { $0.array([$1]) } + [.value(.text(image.id))]
                 )
             )
-            if found.count > 0 { return rule.refusal }
+            if found.count > 0 { return rule.rejection }
         }
         return nil
     }
@@ -88,7 +88,7 @@ enum PostgresUnique {
     /// Returns the rejection of a row by a unique index, of the server or of another program.
     ///
     /// An index on expressions has no columns that a caller could change.
-    static func refusal(
+    static func rejection(
         _ error: PostgresError,
         in tables: [PostgresTable]
     ) -> ServerError {
@@ -101,7 +101,7 @@ enum PostgresUnique {
         }
         let table = tables.first { $0.name == error.relation?.table }
         let rules = table.map { zip($0.table.uniqueRules, $0.table.definition.uniqueIndexes) }
-        if let rule = rules?.first(where: { $0.1 == columns })?.0 { return rule.refusal }
+        if let rule = rules?.first(where: { $0.1 == columns })?.0 { return rule.rejection }
         return ServerError(RuleViolation.notUnique(columns))
     }
 }

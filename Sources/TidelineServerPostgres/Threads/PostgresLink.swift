@@ -38,16 +38,16 @@ struct PostgresLink {
             throw ServerError.databaseAway
         }
         do {
-            let made = try PostgresConnection(address)
-            try greet(made)
-            try keeping?.begin(made)
+            let created = try PostgresConnection(address)
+            try greet(created)
+            try keeping?.begin(created)
             if failure != nil {
                 log.write(.info, "the database responds again", ["at": address.description])
             }
-            open = made
+            open = created
             failure = nil
             pause = 0
-            return made
+            return created
         } catch let error as PostgresError {
             if failure == nil {
                 log.write(
@@ -63,8 +63,8 @@ struct PostgresLink {
     }
 
     /// Ends an open transaction, and closes a broken connection.
-    mutating func settle() {
-        guard let connection = open, !connection.settle() else { return }
+    mutating func endTransaction() {
+        guard let connection = open, !connection.endTransaction() else { return }
         if connection.fault == .missing { keeping?.end(log) }
         open = nil
     }

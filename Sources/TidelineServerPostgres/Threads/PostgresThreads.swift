@@ -16,7 +16,7 @@ final class PostgresThreads: Sendable {
         /// Performs the job; returns false if it may be retried, because the connection broke or it was
         /// interrupted.
         let perform: @Sendable (PostgresConnection, _ isLastTry: Bool) -> Bool
-        let refuse: @Sendable (any Error) -> Void
+        let reject: @Sendable (any Error) -> Void
         /// Ends an attempt, from any thread.
         let interrupt: @Sendable () -> Void
         /// Excludes the time of a discarded attempt, in nanoseconds, from the time limit.
@@ -45,7 +45,7 @@ final class PostgresThreads: Sendable {
         /// The running jobs, by thread number.
         var jobs: [Int: Running] = [:]
         /// Whether a check for jobs that have used up their share is scheduled.
-        var isLookDue = false
+        var isCheckDue = false
         var running = 0
         var ended: [CheckedContinuation<Void, Never>] = []
     }
@@ -91,13 +91,13 @@ final class PostgresThreads: Sendable {
     /// Queues a job.
     func submit(_ job: Job, of caller: ReadCaller) {
         var reader: Turns.Reader?
-        let refusal = state.withLock { state -> ServerError? in
+        let rejection = state.withLock { state -> ServerError? in
             if state.isStopped { return .stopping }
             if state.waiting >= queueMax { return .queryTooSlow }
             reader = add(job, of: caller, .first, &state)
             return nil
         }
-        if let refusal { return job.refuse(refusal) }
+        if let rejection { return job.reject(rejection) }
         if let reader { wake(of: reader).signal() } else { interruptLongJobs() }
     }
 
@@ -163,7 +163,7 @@ final class PostgresThreads: Sendable {
             do {
                 connection = try link.connection()
             } catch {
-                job.refuse(error)
+                job.reject(error)
                 return true
             }
             let running = Running(
@@ -180,7 +180,7 @@ final class PostgresThreads: Sendable {
             let wasInterrupted = state.withLock { state in
                 state.jobs.removeValue(forKey: number)?.isInterrupted ?? false
             }
-            link.settle()
+            link.endTransaction()
             if isDone { return true }
             if wasInterrupted {
                 metrics.readRestarts.add()
@@ -201,8 +201,8 @@ final class PostgresThreads: Sendable {
             var next: UInt64?
             var left = state.waiting - state.jobs.values.count { $0.isInterrupted }
             for (number, job) in state.jobs where !job.isInterrupted && left > 0 {
-                guard let share = ReadShare.nanoseconds(restarts: job.restarts),
-                    state.turns.othersWait(than: job.caller, for: job.reader)
+                guard let share = ReadTimeSlice.nanoseconds(restarts: job.restarts),
+                    state.turns.otherCallersWait(than: job.caller, for: job.reader)
                 else { continue }
                 let end = job.since &+ share
                 if end <= now {
@@ -213,8 +213,8 @@ final class PostgresThreads: Sendable {
                     next = min(next ?? .max, end)
                 }
             }
-            if state.isLookDue { next = nil }
-            if next != nil { state.isLookDue = true }
+            if state.isCheckDue { next = nil }
+            if next != nil { state.isCheckDue = true }
             return (found, next)
         }
         for interrupt in found { interrupt() }
@@ -222,7 +222,7 @@ final class PostgresThreads: Sendable {
         let time = DispatchTime(uptimeNanoseconds: next)
         DispatchQueue.global().asyncAfter(deadline: time) { [weak self] in
             guard let self else { return }
-            state.withLock { $0.isLookDue = false }
+            state.withLock { $0.isCheckDue = false }
             interruptLongJobs()
         }
     }

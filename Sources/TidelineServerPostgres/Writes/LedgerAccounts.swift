@@ -52,7 +52,7 @@ enum LedgerAccounts {
                 .array(callers.map { .text($0) }),
                 .array(callers.map { .integer(Int64(bytes[$0] ?? 0)) }), .value(.integer(horizon)),
             ]
-        ).kept
+        ).prepared
     }
 
     /// Returns the bytes of all entries.

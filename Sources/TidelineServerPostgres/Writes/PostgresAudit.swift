@@ -45,7 +45,7 @@ enum PostgresAudit {
             ) WITH ORDINALITY AS x(s, t, i, a, u, v, d, c, number) ORDER BY number
             """,
             [
-                .array(entries.map { .integer($0.stamp) }), texts(\.table), texts(\.id),
+                .array(entries.map { .integer($0.timestamp) }), texts(\.table), texts(\.id),
                 texts(\.action.rawValue), texts(\.author.user), texts(\.author.device),
                 .array(entries.map { .integer($0.author.isDashboard ? 1 : 0) }),
                 texts(\.columnsText),
@@ -117,7 +117,7 @@ enum PostgresAudit {
                 isDashboard: found.boolean(row, 7)
             )
             let entry = AuditEntry(
-                stamp: found.integer(row, 1),
+                timestamp: found.integer(row, 1),
                 table: found.text(row, 2),
                 id: found.text(row, 3),
                 action: found.text(row, 4),
@@ -129,7 +129,7 @@ enum PostgresAudit {
     }
 }
 
-extension PostgresCare {
+extension PostgresMaintenance {
     /// Returns the newest audit entries that match a query.
     ///
     /// - Throws: ``DatabaseError``

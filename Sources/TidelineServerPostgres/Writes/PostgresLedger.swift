@@ -33,9 +33,9 @@ struct LedgerEntry: Sendable {
         id = operation.id
         // The answer to a delete has no row.
         let row = operation.kind == .delete ? nil : outcome.row
-        let isKept = LedgerRules.kept(row, of: operation) != nil
-        self.row = isKept ? row : nil
-        stateOfRow = isKept ? nil : row?.state
+        let isRowStored = LedgerRules.storedRow(row, of: operation) != nil
+        self.row = isRowStored ? row : nil
+        stateOfRow = isRowStored ? nil : row?.state
         word = LedgerRules.word(outcome)
     }
 
@@ -100,7 +100,7 @@ struct LedgerEntry: Sendable {
                 column { $0.state.map { .text($0.isDeleted ? "t" : "f") } ?? .null },
                 column { $0.row.map { .text(String(decoding: $0.json, as: UTF8.self)) } ?? .null },
             ]
-        ).kept
+        ).prepared
     }
 }
 
@@ -129,7 +129,7 @@ struct LedgerKey: Hashable, Sendable {
             [
                 .array(keys.map { .text($0.request) }), .array(keys.map { .text($0.caller) }),
             ]
-        ).kept
+        ).prepared
     }
 
     /// Updates entries without changing them.
@@ -156,7 +156,7 @@ struct LedgerKey: Hashable, Sendable {
             FROM unnest($1::text[]) AS c(caller)
             """,
             [.array(callers.sorted().map { .text($0) })]
-        ).kept
+        ).prepared
     }
 
     /// Returns the horizons by caller, for callers that have one.

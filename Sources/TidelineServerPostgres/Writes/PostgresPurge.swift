@@ -17,16 +17,16 @@ struct PostgresPurge: RetentionSteps {
     func readTime(
         _ connection: PostgresConnection
     ) throws -> (wall: Int64, memory: TrustedTime.Memory?) {
-        let look = try PostgresReceipts.look(connection)
-        return (now?() ?? look.now, look.memory)
+        let time = try PostgresReceipts.time(connection)
+        return (now?() ?? time.now, time.memory)
     }
 
     func store(_ memory: TrustedTime.Memory, _ connection: PostgresConnection) throws {
         try PostgresReceipts.store(memory, connection)
     }
 
-    func stamps(_ connection: PostgresConnection) throws -> [TableStamp] {
-        try PostgresReceipts.stamps(connection)
+    func timestamps(_ connection: PostgresConnection) throws -> [TableTimestamp] {
+        try PostgresReceipts.timestamps(connection)
     }
 
     func run(
@@ -124,16 +124,16 @@ struct PostgresPurge: RetentionSteps {
             [.text(Timestamp(microseconds: end).exactText), Self.rows]
         )
         guard gone.count > 0 else { return 0 }
-        let stamps = (0..<gone.count).map { gone.integer($0, 1) }
+        let timestamps = (0..<gone.count).map { gone.integer($0, 1) }
         try connection.run(
             PostgresStatement(
                 "DELETE FROM tideline.bases WHERE \"table\" = $1 AND \"id\" = ANY($2::text[])",
                 [.value(name), .array((0..<gone.count).map { .text(gone.text($0, 0)) })]
             )
         )
-        try leave(name, stamps, now, connection)
+        try leave(name, timestamps, now, connection)
         // No pull can report these deletes any more.
-        try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
+        try connection.run(PostgresSchema.raiseHorizon, [name, .integer(timestamps.max() ?? 0)])
         return gone.count
     }
 
@@ -175,7 +175,7 @@ struct PostgresPurge: RetentionSteps {
     /// Counts tombstones with these timestamps as removed.
     private func leave(
         _ name: SQLValue,
-        _ stamps: [Int64],
+        _ timestamps: [Int64],
         _ now: Int64,
         _ connection: PostgresConnection
     ) throws {
@@ -195,7 +195,7 @@ struct PostgresPurge: RetentionSteps {
                 ON CONFLICT ("table", "millisecond") DO UPDATE
                 SET "count" = d."count" + excluded."count", "last" = excluded."last"
                 """,
-                [.value(name), .array(stamps.map { .integer($0) }), .value(.integer(now))]
+                [.value(name), .array(timestamps.map { .integer($0) }), .value(.integer(now))]
             )
         )
     }

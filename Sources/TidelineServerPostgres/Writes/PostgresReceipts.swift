@@ -113,14 +113,14 @@ enum PostgresReceipts {
     // MARK: - The time that is trusted
 
     /// The time of the database, its time record, and its newest commit timestamp.
-    struct Look {
+    struct DatabaseTime {
         var now: Int64
         var memory: TrustedTime.Memory?
         /// The newest commit timestamp; nil without commits.
         var newest: Int64?
     }
 
-    static func look(_ connection: PostgresConnection) throws -> Look {
+    static func time(_ connection: PostgresConnection) throws -> DatabaseTime {
         let found = try connection.run(
             """
             SELECT \(PostgresClock.microseconds),
@@ -129,7 +129,7 @@ enum PostgresReceipts {
             """
         )
         let newest = found.integer(0, 2)
-        return Look(
+        return DatabaseTime(
             now: found.integer(0, 0),
             memory: found.isNull(0, 1) ? nil : TrustedTime.Memory(text: found.text(0, 1)),
             newest: newest > 0 ? newest : nil
@@ -158,10 +158,10 @@ enum PostgresReceipts {
     }
 
     /// Returns the clocks of all tables.
-    static func stamps(_ connection: PostgresConnection) throws -> [TableStamp] {
+    static func timestamps(_ connection: PostgresConnection) throws -> [TableTimestamp] {
         let found = try connection.run(
             "SELECT \"table\", \"stamp\" FROM tideline.clocks ORDER BY \"table\""
         )
-        return TableStamp.read(found)
+        return TableTimestamp.read(found)
     }
 }

@@ -18,7 +18,7 @@ final class PostgresWriteSession: WriteSession {
     private let limits: ServerLimits
     private let now: (@Sendable () -> Int64)?
     private let times: WriteTimes
-    private let stamps: ReportedStamps
+    private let timestamps: ReportedTimestamps
     private let log: ServerLog
     private let metrics: StoreMetrics
     private var ledger: LedgerBound
@@ -43,7 +43,7 @@ final class PostgresWriteSession: WriteSession {
         limits: ServerLimits,
         now: (@Sendable () -> Int64)?,
         times: WriteTimes,
-        stamps: ReportedStamps,
+        timestamps: ReportedTimestamps,
         log: ServerLog,
         metrics: StoreMetrics
     ) {
@@ -52,7 +52,7 @@ final class PostgresWriteSession: WriteSession {
         self.limits = limits
         self.now = now
         self.times = times
-        self.stamps = stamps
+        self.timestamps = timestamps
         self.log = log
         self.metrics = metrics
         ledger = LedgerBound(bytes: limits.ledgerBytes)
@@ -65,7 +65,7 @@ final class PostgresWriteSession: WriteSession {
 
     func perform(_ task: (Result<PostgresConnection, any Error>) -> Void) {
         task(Result { try link.connection() })
-        link.settle()
+        link.endTransaction()
     }
 
     func close() { link.close() }
@@ -91,7 +91,7 @@ final class PostgresWriteSession: WriteSession {
     func transaction(
         _ batches: [PostgresBatch],
         _ body: (inout PostgresWriteTransaction) throws -> Void
-    ) throws -> [TableStamp] {
+    ) throws -> [TableTimestamp] {
         blocked = [:]
         var round = PostgresWriteTransaction(
             try link.connection(),
@@ -157,35 +157,35 @@ final class PostgresWriteSession: WriteSession {
             metrics.ledgerPurged.add(dropped)
             _ = ledger.isOver(try LedgerAccounts.bytes(connection))
         } catch {
-            link.settle()
+            link.endTransaction()
             log.write(.warning, "the ledger could not be trimmed", ["cause": "\(error)"])
         }
     }
 
     func failed(_ error: any Error, _ batches: [PostgresBatch]) -> WriteRecovery<PostgresTable> {
         let isBroken = (try? link.connection()).map { $0.isBroken || $0.fault != nil } ?? true
-        link.settle()
+        link.endTransaction()
         if let outdated = batches.outdated(error, &link) {
             return .exclude(outdated.batches, outdated.error, others: outdated.others)
         }
         switch retry.failed(error, isBroken: isBroken) {
-        case .again(let pause):
+        case .retry(let pause):
             if (error as? PostgresError)?.isLockTimeout == true { limitGroupLocks() }
             // The transaction has waited long enough for one table.
             if error is TableLockTimeout { commitTimes.contendedLock = times.briefLock }
             Uptime.sleep(seconds: pause)
             return .repeat
-        case .refuse(let refusal):
+        case .reject(let rejection):
             // The error of an unreachable database is logged already.
             if error is PostgresError {
                 log.write(.error, "commit failed", ["cause": "\(error)"])
             }
-            return .refuse(refusal)
+            return .reject(rejection)
         }
     }
 
     func committed(
-        _ stamps: [TableStamp],
+        _ timestamps: [TableTimestamp],
         _ batches: [PostgresBatch],
         _ outcomes: inout [[GroupOutcome]?]
     ) {
@@ -201,22 +201,22 @@ final class PostgresWriteSession: WriteSession {
         for (entry, isOver) in zip(waiting, isOver) {
             slots -= entry.batch.count
             // Its time is over, the queue is full, or it needs a lock that one transaction holds for long.
-            if isOver || slots < 0 || entry.locks.contains(where: locks.refuses) {
+            if isOver || slots < 0 || entry.locks.contains(where: locks.rejects) {
                 outcomes[entry.index] = entry.batch.batch.failed(ServerError.writesWait)
             } else {
                 locks.blocked.add(entry.batch, for: entry.locks, now: now, until: end)
             }
         }
-        self.stamps.report(stamps)
+        self.timestamps.report(timestamps)
     }
 
     /// Notifies other servers of the new commits, after the answers.
     ///
     /// The notification is only a hint, because a server that misses it reads the clocks soon. Within the
     /// transaction, it would block all other commits with notifications.
-    func end(_ stamps: [TableStamp]) {
-        if !stamps.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
-        link.settle()
+    func end(_ timestamps: [TableTimestamp]) {
+        if !timestamps.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
+        link.endTransaction()
     }
 
     // MARK: - Cascades
@@ -229,7 +229,7 @@ final class PostgresWriteSession: WriteSession {
     }
 
     func cascade(in graph: ReferenceGraph?, _ step: inout CascadeStep) throws -> CascadeProgress {
-        defer { link.settle() }
+        defer { link.endTransaction() }
         var round = PostgresWriteTransaction(
             try link.connection(),
             tables,
@@ -242,7 +242,7 @@ final class PostgresWriteSession: WriteSession {
         guard try round.beginCascade(in: graph, &step) else { return CascadeProgress() }
         let progress = try round.cascade(in: graph, &step)
         let moved = try round.commit()
-        stamps.report(moved)
+        timestamps.report(moved)
         if !moved.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
         return progress
     }
@@ -263,7 +263,7 @@ final class PostgresWriteSession: WriteSession {
                 link.connection(),
                 times
             )
-            link.settle()
+            link.endTransaction()
             locks.forget(probe?.free ?? [])
             taken = locks.blocked.take(at: Uptime.now(), probe)
         }

@@ -8,7 +8,7 @@ extension PostgresWriteTransaction {
     mutating func takeClocks(_ result: PostgresResult) {
         for row in 0..<result.count {
             state.clocks[result.text(row, 0)] = WriteState.Clock(
-                stamp: result.integer(row, 1),
+                timestamp: result.integer(row, 1),
                 counted: result.integer(row, 2)
             )
         }
@@ -19,7 +19,7 @@ extension PostgresWriteTransaction {
         for row in 0..<result.count {
             let name = result.text(row, 0)
             state.forms[name] = result.integer(row, 1)
-            if result.boolean(row, 2) { state.hasOthers = true }
+            if result.boolean(row, 2) { state.hasExternalEffects = true }
         }
     }
 

@@ -93,7 +93,7 @@ struct PostgresWriteTransaction: WriteTransaction {
             waiting.tables[statements.count] = clock
             statements.append(statement)
         }
-        let rowsPlace = statements.count
+        let rowsIndex = statements.count
         for part in needed.parts {
             if waits { waiting.rows.insert(statements.count) }
             statements.append(
@@ -112,7 +112,7 @@ struct PostgresWriteTransaction: WriteTransaction {
             statements.append(
                 WriteStatements.timeouts(lock: times.briefLock, statement: times.statement)
             )
-            locked = try run(statements, waiting)[rowsPlace...]
+            locked = try run(statements, waiting)[rowsIndex...]
             do {
                 clocks.formUnion(
                     try lockFollowers(of: needed.deleted, in: graph, skipsLocked: skipsLocked)
@@ -124,7 +124,7 @@ struct PostgresWriteTransaction: WriteTransaction {
             waiting = WaitingStatements()
         }
         let results = try read(needed, clocks.sorted(), after: statements, waiting)
-        if locked.isEmpty { locked = results[rowsPlace...] }
+        if locked.isEmpty { locked = results[rowsIndex...] }
         for (part, locked) in zip(needed.parts, locked) where !waits {
             noteLocked(part.ids, part.table, locked: locked)
         }
@@ -137,7 +137,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         do {
             return try connection.pipeline(statements)
         } catch let error as PostgresError {
-            throw waiting.refusal(error)
+            throw waiting.rejection(error)
         }
     }
 
@@ -165,7 +165,7 @@ struct PostgresWriteTransaction: WriteTransaction {
             waiting.rows.insert(statements.count)
             statements.append(ReferenceStatements.shareNewParents)
         }
-        let clocksPlace = statements.count + 1
+        let clocksIndex = statements.count + 1
         statements.append(
             WriteStatements.timeouts(lock: times.contendedLock, statement: times.statement)
         )
@@ -174,10 +174,10 @@ struct PostgresWriteTransaction: WriteTransaction {
             statements.append(WriteStatements.lockClock(clock))
         }
         statements.append(WriteStatements.timeouts(lock: times.lock, statement: times.statement))
-        let formsPlace = statements.count
+        let formsIndex = statements.count
         statements.append(WriteStatements.forms(needed.tables))
-        let placeBehind = formsPlace + 1
-        statements.append(PostgresStatement(PostgresClock.now).kept)
+        let placeBehind = formsIndex + 1
+        statements.append(PostgresStatement(PostgresClock.now).prepared)
         // Entries are read before horizons, so that the horizon covers an entry that is dropped in between.
         statements.append(LedgerKey.read(Array(needed.names)))
         statements.append(LedgerKey.readHorizons(Set(needed.names.map(\.caller))))
@@ -187,17 +187,17 @@ struct PostgresWriteTransaction: WriteTransaction {
         }
         if limitsGroupLocks { statements.append(groupTimeouts) }
         let results = try run(statements, waiting)
-        for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
-        takeForms(results[formsPlace])
+        for place in clocks.indices { takeClocks(results[clocksIndex + place]) }
+        takeForms(results[formsIndex])
         takeTime(results[placeBehind])
         takeLedger(results[placeBehind + 1], needed.names)
         state.ledgerHorizons = LedgerKey.horizons(results[placeBehind + 2])
-        let rowsPlace = placeBehind + 3
+        let rowsIndex = placeBehind + 3
         for (place, part) in needed.parts.enumerated() {
-            try take(results[rowsPlace + place], part.ids, part.table)
+            try take(results[rowsIndex + place], part.ids, part.table)
         }
         if let graph = needed.graph {
-            state.pendingTables = Self.pendingTables(results[rowsPlace + needed.parts.count])
+            state.pendingTables = Self.pendingTables(results[rowsIndex + needed.parts.count])
             try readAncestors(of: needed.named, in: graph)
         }
         return results
@@ -220,7 +220,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     }
 
     func admit(_ batch: PostgresBatch, at index: Int) throws -> WriteAdmission {
-        if let outdated = try outdated(batch) { return .refuse(outdated) }
+        if let outdated = try outdated(batch) { return .reject(outdated) }
         return blocked[index]?.isEmpty ?? true ? .run : .wait
     }
 
@@ -236,9 +236,9 @@ struct PostgresWriteTransaction: WriteTransaction {
                 let outcome = try applyEach(group, in: tables, within: budget)
                 if !outcome.isDone, let before { state = before }
                 return outcome
-            } catch let error where Self.refusal(error) != nil {
+            } catch let error where Self.rejection(error) != nil {
                 if let before { state = before }
-                return .failed(at: nil, Self.refusal(error) ?? error)
+                return .failed(at: nil, Self.rejection(error) ?? error)
             }
         }
         try flush()
@@ -262,9 +262,9 @@ struct PostgresWriteTransaction: WriteTransaction {
             }
             try undo(to: before)
             return outcome
-        } catch let error where Self.refusal(error) != nil {
+        } catch let error where Self.rejection(error) != nil {
             try undo(to: before)
-            return .failed(at: nil, Self.refusal(error) ?? error)
+            return .failed(at: nil, Self.rejection(error) ?? error)
         } catch let error as PostgresError {
             // An error that ends the whole transaction is not the outcome of one group.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
@@ -278,14 +278,16 @@ struct PostgresWriteTransaction: WriteTransaction {
                 lockTimeouts += 1
                 if lockTimeouts == Self.lockTimeoutsMax { try connection.run(groupTimeouts) }
             }
-            if let refusal = Self.refusal(of: error, group) { return .failed(at: nil, refusal) }
-            return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error), to: tables))
+            if let rejection = Self.rejection(of: error, group) {
+                return .failed(at: nil, rejection)
+            }
+            return .failed(at: nil, PostgresRejection.ofWrite(try withColumns(error), to: tables))
         }
     }
 
     /// Returns the rejection of a group that failed although other groups of the transaction may succeed.
-    private static func refusal(_ error: any Error) -> (any Error)? {
-        if let slow = error as? SlowRestriction { return slow.refusal }
+    private static func rejection(_ error: any Error) -> (any Error)? {
+        if let slow = error as? SlowRestriction { return slow.rejection }
         return error is OutdatedTable ? error : nil
     }
 
@@ -331,16 +333,16 @@ struct PostgresWriteTransaction: WriteTransaction {
         for write: WriteBatch.Write,
         in table: PostgresTable
     ) throws -> WriteOutcome {
-        if let refusal = try growthRefusal(write.table) { return .refused(refusal) }
+        if let rejection = try growthRejection(write.table) { return .rejected(rejection) }
         try flush()
         // Deferred triggers run now, because a table with pending trigger events cannot be changed.
-        if state.hasOthers { try checkConstraints() }
+        if state.hasExternalEffects { try checkConstraints() }
         state.forgetRows()
         let before = state
         try connection.run("SAVEPOINT tideline_growth")
         do {
             let change = PostgresSchemaChange(connection: connection, now: injectedNow)
-            let (made, formBefore) = try change.grow(
+            let (created, formBefore) = try change.grow(
                 write.table.definition,
                 isFiltered: table.log.takesUpdates,
                 begin: state.formsBefore[table.clock],
@@ -348,7 +350,7 @@ struct PostgresWriteTransaction: WriteTransaction {
             )
             state.formsBefore[table.clock] = formBefore
             // Later writes with the old schema version have to restart.
-            state.forms[table.clock] = made.form
+            state.forms[table.clock] = created.form
             takeClocks(try connection.run(WriteStatements.lockClock(table.clock)))
             var outcome = try perform(write.operation, in: table)
             guard outcome.decision.changesRow else {
@@ -364,16 +366,16 @@ struct PostgresWriteTransaction: WriteTransaction {
             try flush()
             state.forgetRows()
             try connection.run("RELEASE tideline_growth")
-            outcome.grown = made
+            outcome.grown = created
             return outcome
         } catch let error as SchemaError {
             try undoGrowth(to: before)
-            return .refused(.badRequest(error.description))
+            return .rejected(.badRequest(error.description))
         }
     }
 
     /// Returns why the missing table or columns cannot be created; nil if they can be created.
-    private func growthRefusal(_ table: Table) throws -> ServerError? {
+    private func growthRejection(_ table: Table) throws -> ServerError? {
         let found = try connection.run(
             "SELECT count(*), count(*) FILTER (WHERE \"name\" = $1) FROM tideline.tables",
             [.text(table.name.lowercased())]
@@ -399,23 +401,23 @@ struct PostgresWriteTransaction: WriteTransaction {
         let now = time
         let stored = try image(operation.id, table)
         let operation = try withDefaults(operation, on: stored, in: table)
-        var (stamp, plan) = try plan(operation, on: stored, in: table, now)
-        guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
-        if let refusal = try refusal(of: plan.change, by: operation, in: table.table) {
-            return .refused(refusal)
+        var (timestamp, plan) = try plan(operation, on: stored, in: table, now)
+        guard budget.fits(plan.outcome) else { return .rejected(.batchMemoryFull) }
+        if let rejection = try rejection(of: plan.change, by: operation, in: table.table) {
+            return .rejected(rejection)
         }
         // The rows that refer to a deleted one may be of the same table, and then took its timestamp.
-        if let last = state.clocks[table.clock]?.stamp, last >= stamp {
-            (stamp, plan) = try self.plan(operation, on: stored, in: table, now)
+        if let last = state.clocks[table.clock]?.timestamp, last >= timestamp {
+            (timestamp, plan) = try self.plan(operation, on: stored, in: table, now)
         }
         if isApart, let (image, rules) = plan.change.uniqueRules(of: table.table) {
             try flush(inOrder: true)
-            if let refusal = try PostgresUnique.refusal(image, rules, table, connection) {
-                return .refused(refusal)
+            if let rejection = try PostgresUnique.rejection(image, rules, table, connection) {
+                return .rejected(rejection)
             }
         }
-        state.take(plan.change, stamp: stamp, of: table, now: now)
-        let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
+        state.take(plan.change, timestamp: timestamp, of: table, now: now)
+        let entry = AuditEntry(plan.change, by: operation, in: table.table, timestamp: timestamp)
         // Audit entries are numbered by a sequence, which a rollback does not reset.
         if let entry, !isDryRun { state.audits.append(entry) }
         return plan.outcome
@@ -426,23 +428,23 @@ struct PostgresWriteTransaction: WriteTransaction {
         on stored: RowImage?,
         in table: PostgresTable,
         _ now: Int64
-    ) throws -> (stamp: Int64, plan: WritePlan) {
-        let clock = state.clocks[table.clock] ?? WriteState.Clock(stamp: 0, counted: 0)
-        let stamp = PostgresClock.next(
-            after: clock.stamp,
+    ) throws -> (timestamp: Int64, plan: WritePlan) {
+        let clock = state.clocks[table.clock] ?? WriteState.Clock(timestamp: 0, counted: 0)
+        let timestamp = PostgresClock.next(
+            after: clock.timestamp,
             now: now,
             isCounted: !clock.hasMoved && state.isCounted(table.clock, now)
         )
         let planner = WritePlanner(table.table, limits: limits)
-        var step = planner.plan(operation, on: stored, stamp: stamp)
+        var step = planner.plan(operation, on: stored, timestamp: timestamp)
         if case .readBase(let version) = step {
             let base = try base(operation.id, version, of: table)
-            step = planner.plan(operation, on: stored, stamp: stamp, base: .read(base))
+            step = planner.plan(operation, on: stored, timestamp: timestamp, base: .read(base))
         }
         guard case .plan(let plan) = step else {
             throw PostgresError(state: "XX000", "a planned write asks for its base twice")
         }
-        return (stamp, plan)
+        return (timestamp, plan)
     }
 
     // MARK: - The end
@@ -457,7 +459,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     mutating func flush(inOrder: Bool = false) throws {
         guard !state.isEmpty else { return }
         let statements = state.statements(inOrder: inOrder) + state.dropOldBases(limits.mergeBases)
-        let written = state.hasOthers ? state.touched : []
+        let written = state.hasExternalEffects ? state.touched : []
         _ = try connection.pipeline(statements)
         state.flushed()
         isWritten = true
@@ -467,12 +469,12 @@ struct PostgresWriteTransaction: WriteTransaction {
     /// Sends the remaining writes and commits.
     ///
     /// - Returns: The changed clocks.
-    mutating func commit() throws -> [TableStamp] {
+    mutating func commit() throws -> [TableTimestamp] {
         guard isWritten || !state.isEmpty || !repeated.isEmpty else {
             try connection.run("ROLLBACK")
             return []
         }
-        if state.hasOthers { try flush() }
+        if state.hasExternalEffects { try flush() }
         var statements = state.statements() + state.dropOldBases(limits.mergeBases)
         if limitsGroupLocks {
             let timeouts = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
@@ -490,6 +492,6 @@ struct PostgresWriteTransaction: WriteTransaction {
             throw error
         }
         return state.clocks.filter(\.value.hasMoved).sorted { $0.key < $1.key }
-            .map { TableStamp(table: $0.key, stamp: $0.value.stamp) }
+            .map { TableTimestamp(table: $0.key, timestamp: $0.value.timestamp) }
     }
 }

@@ -22,7 +22,7 @@ extension WriteState {
         if !audits.isEmpty { statements.append(PostgresAudit.put(audits)) }
         if !cascades.isEmpty { statements.append(ReferenceStatements.put(cascades)) }
         if !endedCascades.isEmpty { statements.append(ReferenceStatements.remove(endedCascades)) }
-        statements += stamps
+        statements += timestamps
         return statements
     }
 
@@ -57,13 +57,13 @@ extension WriteState {
     }
 
     private func rows(_ keys: [RowKey], of table: PostgresTable) -> [PostgresStatement] {
-        var (made, changed): ([RowImage], [RowImage]) = ([], [])
+        var (created, changed): ([RowImage], [RowImage]) = ([], [])
         var before: [RowImage] = []
         var gone: [String] = []
         for key in keys {
             guard let cell = rows[key] else { continue }
             switch (cell.stored, cell.planned) {
-            case (nil, let image?): made.append(image)
+            case (nil, let image?): created.append(image)
             case (let stored?, let image?):
                 changed.append(image)
                 before.append(stored)
@@ -80,12 +80,14 @@ extension WriteState {
                 )
             )
         }
-        if !made.isEmpty { statements.append(Self.insert(made, into: table, table.quoted).kept) }
+        if !created.isEmpty {
+            statements.append(Self.insert(created, into: table, table.quoted).prepared)
+        }
         if !changed.isEmpty {
             let update =
-                hasOthers
+                hasExternalEffects
                 ? Self.update(changed, from: before, in: table)
-                : Self.update(changed, in: table).kept
+                : Self.update(changed, in: table).prepared
             statements.append(update)
         }
         return statements
@@ -188,10 +190,10 @@ extension WriteState {
                     ) AS x("tideline_stamp", "tideline_deleted", \(names))
                     """,
                     [
-                        .array(entries.map { .integer($0.stamp) }),
+                        .array(entries.map { .integer($0.timestamp) }),
                         .array(entries.map { .text($0.isDeleted ? "t" : "f") }),
                     ] + Self.arrays(entries.map(\.image), of: table)
-                ).kept
+                ).prepared
             }
     }
 
@@ -225,7 +227,7 @@ extension WriteState {
                     .array(bases.map { .integer($0.image.version) }),
                     .array(rows.map { .text(String(decoding: $0.json, as: UTF8.self)) }),
                 ]
-            ).kept
+            ).prepared
         )
         return statements
     }
@@ -272,13 +274,13 @@ extension WriteState {
                     .array(counts.map { .text($0.key.clock) }),
                     .array(counts.map { .integer($0.key.millisecond) }),
                     .array(counts.map { .integer($0.value) }),
-                    .array(counts.map { .integer(clocks[$0.key.clock]?.stamp ?? 0) }),
+                    .array(counts.map { .integer(clocks[$0.key.clock]?.timestamp ?? 0) }),
                 ]
-            ).kept
+            ).prepared
         ]
     }
 
-    private var stamps: [PostgresStatement] {
+    private var timestamps: [PostgresStatement] {
         let keys = moved.sorted()
         guard !keys.isEmpty else { return [] }
         return [
@@ -290,9 +292,9 @@ extension WriteState {
                 """,
                 [
                     .array(keys.map { .text($0) }),
-                    .array(keys.map { .integer(clocks[$0]?.stamp ?? 0) }),
+                    .array(keys.map { .integer(clocks[$0]?.timestamp ?? 0) }),
                 ]
-            ).kept
+            ).prepared
         ]
     }
 }

@@ -10,8 +10,8 @@ import TidelineServerCore
 struct WriteRetry {
     enum Action {
         /// Retry the transaction after this many seconds.
-        case again(after: Double)
-        case refuse(any Error)
+        case retry(after: Double)
+        case reject(any Error)
     }
 
     /// Whether each group has a savepoint, because one of them failed or waited too long for a lock.
@@ -37,45 +37,45 @@ struct WriteRetry {
 
     mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
         if error is RowLockTimeout {
-            guard !skipsLocked else { return .refuse(ServerError.writesWait) }
+            guard !skipsLocked else { return .reject(ServerError.writesWait) }
             skipsLocked = true
-            return .again(after: 0)
+            return .retry(after: 0)
         }
         if let timeout = error as? TableLockTimeout {
             skipsLocked = true
             let isNew = lockedTables.insert(timeout.clock).inserted
-            return isNew ? .again(after: 0) : .refuse(ServerError.writesWait)
+            return isNew ? .retry(after: 0) : .reject(ServerError.writesWait)
         }
         if error is NeedsSavepoints, !isApart {
             isApart = true
-            return .again(after: 0)
+            return .retry(after: 0)
         }
-        guard let error = error as? PostgresError else { return .refuse(error) }
+        guard let error = error as? PostgresError else { return .reject(error) }
         if error.isConnectionLost || isBroken {
             // The connection may have been lost before the transaction began.
             lostConnections += 1
-            return lostConnections > 1 ? .refuse(ServerError.databaseAway) : .again(after: 0)
+            return lostConnections > 1 ? .reject(ServerError.databaseAway) : .retry(after: 0)
         }
         // Another transaction may have inserted the same id or key; equal values of a row remain.
         let isOfRow = error.isUniqueViolation && error.constraint != SystemColumn.id
         if error.isTransient || error.isUniqueViolation && !(isOfRow && error.isOfDeclaredTable) {
             tries += 1
-            if tries < Self.triesMax { return .again(after: 0.002 * Double(tries * tries)) }
-            if error.isTransient { return .refuse(ServerError.notCommitted) }
+            if tries < Self.triesMax { return .retry(after: 0.002 * Double(tries * tries)) }
+            if error.isTransient { return .reject(ServerError.notCommitted) }
         }
         if error.isLockTimeout, !limitsGroupLocks {
             // Repeats with savepoints, so that only the groups that need the lock are rejected.
             isApart = true
             limitsGroupLocks = true
-            return .again(after: 0)
+            return .retry(after: 0)
         }
-        let refusal = PostgresRefusal.ofWrite(error)
+        let rejection = PostgresRejection.ofWrite(error)
         // A trigger may name a table or a column that does not exist.
         let states = ["54000", "P0001", "P0004", "42P01", "42703"]
         let isRowError = ["22", "23"].contains(error.category) || states.contains(error.state)
-        if isApart || !(isRowError || !(refusal is ServerError)) { return .refuse(refusal) }
+        if isApart || !(isRowError || !(rejection is ServerError)) { return .reject(rejection) }
         isApart = true
-        return .again(after: 0)
+        return .retry(after: 0)
     }
 }
 

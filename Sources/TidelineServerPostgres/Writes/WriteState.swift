@@ -23,7 +23,7 @@ struct WriteState {
 
     struct Clock {
         /// The last assigned timestamp.
-        var stamp: Int64
+        var timestamp: Int64
         /// When a list last ended within a millisecond whose rows its reader counts.
         var counted: Int64
         /// Whether this transaction has assigned a timestamp.
@@ -45,7 +45,7 @@ struct WriteState {
     /// The former schema versions of tables that the transaction has changed.
     var formsBefore: [String: Int64] = [:]
     /// Whether external triggers, rules or foreign keys may change rows of the transaction, or prevent changes.
-    var hasOthers = false
+    var hasExternalEffects = false
     /// The ledger's entries for the keys of this transaction; nil for a key without an entry.
     var ledger: [LedgerKey: LedgerEntry?] = [:]
     var ledgerHorizons: [String: Int64] = [:]
@@ -58,7 +58,7 @@ struct WriteState {
     /// The changed rows in the order of their first change.
     var order: [RowKey] = []
     var puts: [(key: LedgerKey, received: Int64, entry: LedgerEntry)] = []
-    var logged: [(table: PostgresTable, stamp: Int64, isDeleted: Bool, image: RowImage)] = []
+    var logged: [(table: PostgresTable, timestamp: Int64, isDeleted: Bool, image: RowImage)] = []
     var bases: [(table: PostgresTable, image: RowImage)] = []
     var droppedBases: [RowKey] = []
     var departures: [Departure: Int64] = [:]
@@ -118,7 +118,7 @@ struct WriteState {
     /// Adds the plan for a row.
     mutating func take(
         _ change: WritePlan.Change,
-        stamp: Int64,
+        timestamp: Int64,
         of table: PostgresTable,
         now: Int64
     ) {
@@ -136,16 +136,16 @@ struct WriteState {
                 }
             }
             if table.log.isNeeded(for: old, image) {
-                logged.append((table, stamp, image.isDeleted, table.log.kept(old)))
+                logged.append((table, timestamp, image.isDeleted, table.log.loggedPart(old)))
             }
             put(image, old.id, of: table)
         case .remove(let old):
             leaves(old, clock, now)
-            logged.append((table, stamp, true, table.log.kept(old)))
+            logged.append((table, timestamp, true, table.log.loggedPart(old)))
             put(nil, old.id, of: table)
             if table.keepsBases { forgetBases(of: old.id, table) }
         }
-        clocks[clock]?.stamp = stamp
+        clocks[clock]?.timestamp = timestamp
         clocks[clock]?.hasMoved = true
         moved.insert(clock)
     }

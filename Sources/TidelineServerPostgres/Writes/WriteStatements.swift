@@ -36,7 +36,7 @@ enum WriteStatements {
                 .text(String(lock)), .text(String(times.idle)),
                 .text(String(statement ?? times.statement)),
             ]
-        ).kept
+        ).prepared
     }
 
     /// Sets the timeout of later locks, in milliseconds.
@@ -44,7 +44,7 @@ enum WriteStatements {
         PostgresStatement(
             "SELECT set_config('lock_timeout', $1, true)",
             values: [.text(String(time))]
-        ).kept
+        ).prepared
     }
 
     /// Sets the timeouts of later locks and statements, in milliseconds.
@@ -54,7 +54,7 @@ enum WriteStatements {
             SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)
             """,
             values: [.text(String(lock)), .text(String(statement))]
-        ).kept
+        ).prepared
     }
 
     /// Locks a table as a writer does.
@@ -68,7 +68,7 @@ enum WriteStatements {
     ///     locked.
     /// - Returns: The statement.
     static func lock(_ table: PostgresTable, as mode: String) -> PostgresStatement {
-        PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN \(mode) MODE").kept
+        PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN \(mode) MODE").prepared
     }
 
     /// Locks a table as a writer does; fails immediately if another transaction holds the lock.
@@ -96,7 +96,7 @@ enum WriteStatements {
                 ORDER BY "id" \(mode) SKIP LOCKED
                 """,
                 [ids]
-            ).kept
+            ).prepared
         }
         return PostgresStatement(
             """
@@ -106,7 +106,7 @@ enum WriteStatements {
             ) AS locked
             """,
             [ids]
-        ).kept
+        ).prepared
     }
 
     /// Returns the transactions that last locked these rows.
@@ -124,7 +124,7 @@ enum WriteStatements {
             SELECT "table", "stamp", "counted" FROM tideline.clocks WHERE "table" = $1 FOR UPDATE
             """,
             values: [.text(name)]
-        ).kept
+        ).prepared
     }
 
     /// Returns the clocks of tables that no other transaction has locked.
@@ -171,13 +171,13 @@ enum WriteStatements {
             [
                 .array(tables.map { .text($0.clock) }), .array(tables.map { .text($0.quoted) }),
             ]
-        ).kept
+        ).prepared
     }
 
     static func read(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
         PostgresStatement(
             "SELECT \(table.cells()) FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
             [.array(ids.map { .text($0) })]
-        ).kept
+        ).prepared
     }
 }

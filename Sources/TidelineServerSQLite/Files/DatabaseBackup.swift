@@ -36,7 +36,7 @@ package struct DatabaseBackup: Sendable {
             close(lock)
         }
         try copy(to: partial)
-        try mark(partial)
+        try flagAsBackup(partial)
         try flush(partial)
         try verify(partial)
         try name(partial)
@@ -106,7 +106,7 @@ package struct DatabaseBackup: Sendable {
     private func copy(to partial: String) throws {
         let database = try DatabaseError.naming(source) {
             let database = try Database(path: source, mode: .existing)
-            try SchemaChange.refuseHalfCopy(database)
+            try SchemaChange.rejectPartialCopy(database)
             return database
         }
         do {
@@ -121,7 +121,7 @@ package struct DatabaseBackup: Sendable {
     }
 
     /// Marks the copy as a backup, in case a server is started with it without a restore.
-    private func mark(_ partial: String) throws {
+    private func flagAsBackup(_ partial: String) throws {
         try DatabaseError.naming(target) {
             let copy = try Database(path: partial, mode: .existing)
             guard try copy.integer(ServerSchema.hasTable, [.text("tideline_tables")]) != 0 else {

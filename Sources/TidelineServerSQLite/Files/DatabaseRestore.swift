@@ -91,7 +91,7 @@ package struct DatabaseRestore: Sendable {
     ///
     /// If that fails, so does the restore, because the old epoch would still apply.
     private func renewEpoch(of copy: String) throws -> String {
-        let epoch = try DatabaseCare(path: copy).renewEpoch()
+        let epoch = try DatabaseMaintenance(path: copy).renewEpoch()
         unlink(FileLock.path(of: copy))
         let stored = try DatabaseError.naming(copy) {
             let file = try Database(path: copy, mode: .frozen)

@@ -82,7 +82,7 @@ package final class FileCopy {
             .joined(separator: ", ")
     }
 
-    private static func marks(_ count: Int) -> String {
+    private static func placeholders(_ count: Int) -> String {
         (1...count).map { "?\($0)" }.joined(separator: ", ")
     }
 }
@@ -93,7 +93,7 @@ extension FileCopy: CopySource {
     package func state() throws -> CopiedState {
         try naming {
             if try text(of: CopyProgress.key) != nil {
-                throw DatabaseError(.unavailable, CopyProgress.refusal)
+                throw DatabaseError(.unavailable, CopyProgress.rejection)
             }
             let statement = try database.prepare(
                 """
@@ -111,7 +111,7 @@ extension FileCopy: CopySource {
                             columns: try ColumnsText.read(statement.text(1))
                         ),
                         clock: TableClock(
-                            stamp: statement.integer(2),
+                            timestamp: statement.integer(2),
                             horizon: statement.integer(3)
                         ),
                         log: try text(of: Self.log(name))
@@ -137,7 +137,7 @@ extension FileCopy: CopySource {
         _ part: CopyPart,
         after: [String],
         limit: Int
-    ) throws -> (piece: CopyPiece, key: [String]) {
+    ) throws -> (piece: CopyChunk, key: [String]) {
         try naming {
             let limit = SQLValue.integer(Int64(limit))
             switch part {
@@ -162,12 +162,12 @@ extension FileCopy: CopySource {
                 )
                 let log = cells.map { cells in
                     CopiedDeparture(
-                        stamp: Self.integer(cells[0]),
+                        timestamp: Self.integer(cells[0]),
                         isDeleted: Self.integer(cells[1]) != 0,
                         image: Self.image(cells[2...], table)
                     )
                 }
-                return (.log(log, of: table), log.last.map { [String($0.stamp)] } ?? [])
+                return (.log(log, of: table), log.last.map { [String($0.timestamp)] } ?? [])
             case .bases:
                 let key = after.count == 3 ? after : ["", "", "0"]
                 let cells = try cells(
@@ -275,7 +275,7 @@ extension FileCopy: CopyTarget {
         }
     }
 
-    package func put(_ piece: CopyPiece, _ progress: CopyProgress) throws {
+    package func put(_ piece: CopyChunk, _ progress: CopyProgress) throws {
         try naming {
             try database.transaction {
                 switch piece {
@@ -284,7 +284,7 @@ extension FileCopy: CopyTarget {
                     let insert = try database.prepare(
                         """
                         INSERT INTO \(ServerSchema.quoted(table.name)) (\(Self.names(table)))
-                        VALUES (\(Self.marks(count)))
+                        VALUES (\(Self.placeholders(count)))
                         """
                     )
                     for row in rows { try insert.run(row.allValues) }
@@ -294,12 +294,12 @@ extension FileCopy: CopyTarget {
                         """
                         INSERT INTO \(ServerSchema.quoted(ServerSchema.logName(table.name)))
                         ("tideline_stamp", "tideline_deleted", \(Self.names(table)))
-                        VALUES (\(Self.marks(count)))
+                        VALUES (\(Self.placeholders(count)))
                         """
                     )
                     for entry in log {
                         try insert.run(
-                            [.integer(entry.stamp), .integer(entry.isDeleted ? 1 : 0)]
+                            [.integer(entry.timestamp), .integer(entry.isDeleted ? 1 : 0)]
                                 + entry.image.allValues
                         )
                     }
@@ -332,7 +332,7 @@ extension FileCopy: CopyTarget {
                         UPDATE "tideline_tables" SET "stamp" = ?2, "horizon" = ?3 WHERE "name" = ?1
                         """
                     ).run([
-                        .text(table.definition.name), .integer(table.clock.stamp),
+                        .text(table.definition.name), .integer(table.clock.timestamp),
                         .integer(table.clock.horizon),
                     ])
                     if let log = table.log { try put(log, as: Self.log(table.definition.name)) }

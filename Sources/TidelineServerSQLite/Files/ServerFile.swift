@@ -20,7 +20,7 @@ struct ServerFile {
     /// - Returns: The lock.
     /// - Throws: ``DatabaseError``; the file is unchanged.
     func lock(mayBeNew: Bool, mayBeBlank: Bool? = nil) throws -> FileLock {
-        try checkPlace(mayBeNew: mayBeNew)
+        try checkLocation(mayBeNew: mayBeNew)
         // A server that has the file open may be writing to it now. Files of other programs get no lock file.
         let isKnown = access(FileLock.path(of: path), F_OK) == 0
         let lock = isKnown ? try FileLock(database: path) : nil
@@ -30,12 +30,12 @@ struct ServerFile {
         }
         // This is checked after the lock is taken, because a restore may be in progress.
         if access(path, F_OK) != 0, wasBeingRestored { throw DatabaseError.halfRestored(path) }
-        let held = try lock ?? FileLock(database: path)
+        let fileLock = try lock ?? FileLock(database: path)
         if access(path, F_OK) != 0 {
             makePrivate()
-            try held.holdFile(path)
+            try fileLock.holdFile(path)
         }
-        return held
+        return fileLock
     }
 
     /// Creates an empty file that only its owner may read; SQLite gives its log the same permissions.
@@ -47,7 +47,7 @@ struct ServerFile {
 
     /// Rejects an existing file that is not a server's database; a server may have the file open.
     func check(mayBeBlank: Bool = false) throws {
-        try checkPlace(mayBeNew: false)
+        try checkLocation(mayBeNew: false)
         try checkContent(mayBeBlank: mayBeBlank)
     }
 
@@ -57,7 +57,7 @@ struct ServerFile {
     private var wasBeingRestored: Bool { access(DatabaseRestore.copy(of: path), F_OK) == 0 }
 
     /// Performs the checks that do not read the file.
-    private func checkPlace(mayBeNew: Bool) throws {
+    private func checkLocation(mayBeNew: Bool) throws {
         var status = stat()
         guard stat(path, &status) != 0 else {
             switch status.st_mode & S_IFMT {
@@ -100,12 +100,12 @@ struct ServerFile {
             guard header.isDatabase else { throw DatabaseError.notADatabase(path) }
             // A file is switched to WAL mode before its first log is created.
             guard header.isWAL || !hasLog else { throw DatabaseError.staleLog(path) }
-            let isBlank = try checkOwner(try look(hasLog: hasLog))
+            let isBlank = try checkOwner(try inspect(hasLog: hasLog))
             guard mayBeBlank || !isBlank else { throw DatabaseError.blank(path) }
         }
     }
 
-    private func look(hasLog: Bool) throws -> Database {
+    private func inspect(hasLog: Bool) throws -> Database {
         let isClosed = !hasLog && Self.size(of: path + "-journal") == nil
         if isClosed { return try Database(path: path, mode: .frozen) }
         do {

@@ -33,7 +33,7 @@ enum FileFault: Hashable, Sendable {
     }
 
     /// The response to a caller, without the path.
-    var refusal: ServerError {
+    var rejection: ServerError {
         ServerError(
             503,
             "\(reason) Writes are disabled until the operator repairs this and restarts the server. The "

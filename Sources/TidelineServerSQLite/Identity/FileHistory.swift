@@ -14,20 +14,22 @@ struct FileRecord: Hashable, Sendable {
     /// The identity; two of them while a start replaces the first with the second.
     var identities: [String]
     /// The newest commit timestamp that a server has recorded.
-    var stamp: Int64
+    var timestamp: Int64
 
-    var text: String { "\(stamp) \(identities.joined(separator: " "))" }
+    var text: String { "\(timestamp) \(identities.joined(separator: " "))" }
 
-    init(identities: [String], stamp: Int64) {
+    init(identities: [String], timestamp: Int64) {
         self.identities = identities
-        self.stamp = stamp
+        self.timestamp = timestamp
     }
 
     /// Parses a record; nil if it is invalid.
     init?(_ text: some StringProtocol) {
         let parts = text.split(separator: " ").map { String($0) }
-        guard let first = parts.first, let stamp = Int64(first), parts.count > 1 else { return nil }
-        self.init(identities: Array(parts.dropFirst()), stamp: stamp)
+        guard let first = parts.first, let timestamp = Int64(first), parts.count > 1 else {
+            return nil
+        }
+        self.init(identities: Array(parts.dropFirst()), timestamp: timestamp)
     }
 }
 
@@ -73,7 +75,7 @@ struct FileIdentity: Hashable, Sendable {
     }
 
     /// Returns the newest commit timestamp of all tables.
-    static func stamp(_ database: Database) throws -> Int64 {
+    static func timestamp(_ database: Database) throws -> Int64 {
         try database.integer("SELECT coalesce(max(\"stamp\"), 0) FROM \"tideline_tables\"") ?? 0
     }
 }
@@ -91,8 +93,8 @@ enum FileHistory: Hashable, Sendable {
     ///   - inside: The identity in the file.
     ///   - outside: The record next to it.
     ///   - inode: The number of the file.
-    ///   - stamp: The newest commit timestamp in the file.
-    init(inside: FileIdentity?, outside: FileRecord?, inode: Int64, stamp: Int64) {
+    ///   - timestamp: The newest commit timestamp in the file.
+    init(inside: FileIdentity?, outside: FileRecord?, inode: Int64, timestamp: Int64) {
         switch (inside, outside) {
         case (nil, nil): self = .same
         case (let inside?, _) where inside.name == FileIdentity.backup:
@@ -104,7 +106,7 @@ enum FileHistory: Hashable, Sendable {
             )
         case (let inside?, let outside?) where outside.identities.contains(inside.name):
             self =
-                stamp < outside.stamp
+                timestamp < outside.timestamp
                 ? .changed("it lacks commits that the server has acknowledged") : .same
         case (_, _?): self = .changed("the file at its path was replaced")
         }

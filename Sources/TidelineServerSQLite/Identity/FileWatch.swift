@@ -40,10 +40,10 @@ final class FileWatch: Sendable {
     /// The number of times that a checkpoint has begun or ended.
     private let copyEvents = Atomic(0)
     /// The newest commit timestamp.
-    private let stamp = Atomic<Int64>(0)
+    private let timestamp = Atomic<Int64>(0)
     /// The newest commit timestamp in the database without its log; negative until the whole log, with the identity,
     /// was copied once.
-    private let copiedStamp = Atomic<Int64>(-1)
+    private let copiedTimestamp = Atomic<Int64>(-1)
 
     /// Records the file at the path immediately after it was opened.
     init(path: String, lock: FileLock, database: Database, log: ServerLog) throws {
@@ -83,7 +83,7 @@ final class FileWatch: Sendable {
                 ["cause": warning.text]
             )
         }
-        beginLooks()
+        beginChecks()
     }
 
     /// The warning about a lock file that the server can read but not write.
@@ -96,24 +96,24 @@ final class FileWatch: Sendable {
         )
     }
 
-    private func beginLooks() {
+    private func beginChecks() {
         let thread = Thread { [weak self, isStopped] in
-            while isStopped.wait(timeout: Self.nextLook) == .timedOut {
+            while isStopped.wait(timeout: Self.nextCheck) == .timedOut {
                 guard let self else { return }
                 state.withLock { if $0.isUnread { $0.verified = nil } }
-                if check() == nil { tellRecord() }
+                if check() == nil { noteRecord() }
             }
         }
         thread.name = "tideline-file"
         thread.start()
     }
 
-    private static var nextLook: DispatchTime {
+    private static var nextCheck: DispatchTime {
         DispatchTime(uptimeNanoseconds: QueryStart().adding(.seconds(1)))
     }
 
     /// Stores the newest commit timestamp in the record.
-    func stop() { tellRecord() }
+    func stop() { noteRecord() }
 
     /// Ends the checks.
     func end() { isStopped.signal() }
@@ -126,7 +126,7 @@ final class FileWatch: Sendable {
     /// - Returns: Whether no other connection prevented the checkpoint.
     @discardableResult
     func copying(_ body: () throws -> (pages: Int, copied: Int)?) rethrows -> Bool {
-        let before = stamp.load(ordering: .sequentiallyConsistent)
+        let before = timestamp.load(ordering: .sequentiallyConsistent)
         copies.wrappingAdd(1, ordering: .sequentiallyConsistent)
         copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
         defer {
@@ -135,15 +135,15 @@ final class FileWatch: Sendable {
         }
         guard let result = try body() else { return false }
         if result.copied == result.pages {
-            copiedStamp.max(before, ordering: .sequentiallyConsistent)
+            copiedTimestamp.max(before, ordering: .sequentiallyConsistent)
         }
         return true
     }
 
     /// Records that a commit changed clocks to these times.
-    func committed(_ moved: [TableStamp]) {
-        guard let newest = moved.map(\.stamp).max() else { return }
-        stamp.max(newest, ordering: .sequentiallyConsistent)
+    func committed(_ moved: [TableTimestamp]) {
+        guard let newest = moved.map(\.timestamp).max() else { return }
+        timestamp.max(newest, ordering: .sequentiallyConsistent)
     }
 
     // MARK: - History
@@ -152,7 +152,7 @@ final class FileWatch: Sendable {
     ///
     /// - Returns: The reason why the epoch was renewed; nil if it was not.
     func takeOver(_ database: Database, identity: String) throws -> String? {
-        let newest = try FileIdentity.stamp(database)
+        let newest = try FileIdentity.timestamp(database)
         let inside = try FileIdentity.read(database)
         let inode = FileNumber(of: path)?.inode ?? 0
         let history = FileHistory(
@@ -160,13 +160,13 @@ final class FileWatch: Sendable {
             // A lock file that cannot be written proves nothing.
             outside: lock.record,
             inode: inode,
-            stamp: newest
+            timestamp: newest
         )
         let former = inside.map { [$0.name] } ?? []
         // The record has the old and the new identity, because the commit of this transaction may fail.
-        lock.note(FileRecord(identities: former + [identity], stamp: newest))
+        lock.note(FileRecord(identities: former + [identity], timestamp: newest))
         try FileIdentity(name: identity, inode: inode).put(database)
-        stamp.max(newest, ordering: .sequentiallyConsistent)
+        timestamp.max(newest, ordering: .sequentiallyConsistent)
         guard case .changed(let reason) = history else { return nil }
         try database.execute(ServerSchema.renewEpoch)
         return reason
@@ -175,14 +175,14 @@ final class FileWatch: Sendable {
     /// Records the file's new identity, which is checked from now on.
     func tookOver(_ identity: String) {
         state.withLock { $0.identity = identity }
-        tellRecord()
+        noteRecord()
     }
 
-    private func tellRecord() {
-        let newest = stamp.load(ordering: .sequentiallyConsistent)
+    private func noteRecord() {
+        let newest = timestamp.load(ordering: .sequentiallyConsistent)
         state.withLock { state in
             guard let identity = state.identity, state.fault == nil else { return }
-            let record = FileRecord(identities: [identity], stamp: newest)
+            let record = FileRecord(identities: [identity], timestamp: newest)
             guard record != state.record else { return }
             state.record = record
             lock.note(record)
@@ -194,10 +194,10 @@ final class FileWatch: Sendable {
     /// Returns why nothing may be written or acknowledged; nil if the file is valid.
     func check() -> ServerError? {
         state.withLock { state in
-            if let fault = state.fault { return fault.refusal }
-            guard let fault = look(&state) else { return nil }
+            if let fault = state.fault { return fault.rejection }
+            guard let fault = inspect(&state) else { return nil }
             take(fault, &state)
-            return fault.refusal
+            return fault.rejection
         }
     }
 
@@ -210,12 +210,14 @@ final class FileWatch: Sendable {
         let isDamage = error.isCorrupt || error.isNotADatabase
         guard isDamage || error.isInputOutput || error.isCannotOpen else { return nil }
         return state.withLock { state in
-            if let fault = state.fault { return fault.refusal }
+            if let fault = state.fault { return fault.rejection }
             // A file that was replaced or truncated looks damaged as well.
             state.verified = nil
-            guard let fault = look(&state) ?? (isDamage ? .damaged(path) : nil) else { return nil }
+            guard let fault = inspect(&state) ?? (isDamage ? .damaged(path) : nil) else {
+                return nil
+            }
             take(fault, &state)
-            return fault.refusal
+            return fault.rejection
         }
     }
 
@@ -228,7 +230,7 @@ final class FileWatch: Sendable {
         )
     }
 
-    private func look(_ state: inout State) -> FileFault? {
+    private func inspect(_ state: inout State) -> FileFault? {
         // This is read before the files, because commits continue.
         let pages = Int64(logPages.load(ordering: .sequentiallyConsistent))
         let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
@@ -288,14 +290,14 @@ final class FileWatch: Sendable {
         let comparison = compareWithoutLog(identity)
         if comparison == .older { return .fault(.replaced(path)) }
         // This is read before the check, because commits continue.
-        let known = stamp.load(ordering: .sequentiallyConsistent)
+        let known = timestamp.load(ordering: .sequentiallyConsistent)
         let cut = FileFault.truncated(path + "-wal")
         do {
             let database = try Database(path: path, mode: .readOnly)
             guard try FileIdentity.read(database)?.name == identity else {
                 return .fault(.replaced(path))
             }
-            guard try FileIdentity.stamp(database) >= known else {
+            guard try FileIdentity.timestamp(database) >= known else {
                 return .fault(isLogShort ? cut : .replaced(path))
             }
             return .sound(isRead: comparison == .current)
@@ -329,7 +331,7 @@ final class FileWatch: Sendable {
     /// checkpoint copies some pages and not others: the first page may name more pages than the file has. An
     /// unreadable file therefore proves nothing.
     private func compareWithoutLog(_ identity: String?) -> Comparison {
-        let known = copiedStamp.load(ordering: .sequentiallyConsistent)
+        let known = copiedTimestamp.load(ordering: .sequentiallyConsistent)
         guard known >= 0 else { return .current }
         let pause = DispatchSemaphore(value: 0)
         for _ in 0..<Self.overwrittenTries {
@@ -337,7 +339,7 @@ final class FileWatch: Sendable {
             do {
                 let database = try Database(path: path, mode: .frozen)
                 if try FileIdentity.read(database)?.name == identity,
-                    try FileIdentity.stamp(database) >= known
+                    try FileIdentity.timestamp(database) >= known
                 {
                     return .current
                 }

@@ -29,7 +29,7 @@ struct ChangesRead {
         try database.snapshot {
             let clock = try KnownClock.read(table.name, database)
             // If the database is older than the link, an earlier state was restored.
-            guard request.after <= clock.stamp else { throw ServerError.epochChanged }
+            guard request.after <= clock.timestamp else { throw ServerError.epochChanged }
             let end = try scanEnd(database)
             var page = try changes(upTo: end, clock, database)
             if request.wantsCount, end == nil { page.count = try count(database) }
@@ -86,15 +86,15 @@ struct ChangesRead {
         var last: Int64?
         var reservedBytes = request.reservation?.begin() ?? .max
         /// The removed rows on the page, because a row may have left the visibility filter more than once.
-        var told: Set<String> = []
+        var reported: Set<String> = []
         var hasWritten = try written.step()
         var hasLeft = try left.step()
         while hasWritten || hasLeft {
-            let stampOfWritten = hasWritten ? written.integer(places + Self.stamp) : .max
-            let stampOfLeft = hasLeft ? left.integer(Self.logStamp) : .max
-            let isLeft = stampOfLeft < stampOfWritten
-            if isLeft, !told.insert(left.text(Self.logID)).inserted {
-                last = stampOfLeft
+            let timestampOfWritten = hasWritten ? written.integer(places + Self.timestamp) : .max
+            let timestampOfLeft = hasLeft ? left.integer(Self.logTimestamp) : .max
+            let isLeft = timestampOfLeft < timestampOfWritten
+            if isLeft, !reported.insert(left.text(Self.logID)).inserted {
+                last = timestampOfLeft
                 hasLeft = try left.step()
                 continue
             }
@@ -121,7 +121,7 @@ struct ChangesRead {
                 reservedBytes = try reservation.more(for: json.count)
             }
             rows += 1
-            last = min(stampOfWritten, stampOfLeft)
+            last = min(timestampOfWritten, timestampOfLeft)
             if isLeft { hasLeft = try left.step() } else { hasWritten = try written.step() }
         }
         return ChangePage(bytes: json.bytes, rows: rows, next: end, clock: clock)
@@ -131,12 +131,12 @@ struct ChangesRead {
 
     /// The indexes of the columns after the cells.
     private static let id: Int32 = 0
-    private static let stamp: Int32 = 1
+    private static let timestamp: Int32 = 1
     private static let deleted: Int32 = 2
     private static let matches: Int32 = 3
 
     /// The indexes of the columns in the log.
-    private static let logStamp: Int32 = 0
+    private static let logTimestamp: Int32 = 0
     private static let logDeleted: Int32 = 1
     private static let logID: Int32 = 2
 

@@ -15,7 +15,7 @@ struct ListRead {
     init(_ request: ListRequest, _ table: SQLiteTable) {
         self.table = table
         self.request = request
-        statement = request.mark == nil ? Self.statement(request, table) : nil
+        statement = request.anchor == nil ? Self.statement(request, table) : nil
     }
 
     private init(_ request: ListRequest, _ table: SQLiteTable, _ statement: ListStatement) {
@@ -35,34 +35,34 @@ struct ListRead {
     }
 
     func run(_ database: Database) throws -> ListPage {
-        if statement == nil, let mark = request.mark {
-            var begun = try begun(at: mark, database)
+        if statement == nil, let anchor = request.anchor {
+            var begun = try begun(at: anchor, database)
             begun.loopBytesMax = loopBytesMax
             return try begun.run(database)
         }
         guard let tie = request.tie else { return try page(database, offset: request.offset) }
         let ties = table.head.ties
-        let mark = ties.mark()
+        let departures = ties.departureCount()
         // The flag is set before the snapshot, so that later writes get another millisecond.
         table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         while true {
             let left = request.offset > 0 ? ties.left(tie) : 0
             let page = try page(database, offset: max(0, request.offset - left))
             if request.offset > 0 && ties.left(tie) != left { continue }
-            if let last = page.lastUpdatedAt { ties.watch(last, since: mark) }
+            if let last = page.lastUpdatedAt { ties.watch(last, since: departures) }
             return page
         }
     }
 
     /// Returns the same page with the keys of the row that it begins after.
-    private func begun(at mark: PageMark, _ database: Database) throws -> ListRead {
-        let sql = ListRenderer(request, table).keys(of: mark)
+    private func begun(at anchor: PageAnchor, _ database: Database) throws -> ListRead {
+        let sql = ListRenderer(request, table).keys(of: anchor)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
         var request = request
         if try statement.step() {
-            request.mark = nil
+            request.anchor = nil
             request.after = (0..<statement.columnCount).map(statement.value)
             return ListRead(request, table)
         }
@@ -92,12 +92,12 @@ struct ListRead {
 
     /// Returns the statement, which is rendered once for a cached plan.
     private static func statement(_ request: ListRequest, _ table: SQLiteTable) -> ListStatement {
-        let kept = request.kept?.value as? ListStatement
-        if let kept, request.view == nil, kept.view.isEmpty { return kept }
+        let cached = request.rendering?.value as? ListStatement
+        if let cached, request.view == nil, cached.view.isEmpty { return cached }
         let renderer = ListRenderer(request, table)
-        if let fitting = kept?.fitted(to: renderer.view) { return fitting }
+        if let fitting = cached?.fitted(to: renderer.view) { return fitting }
         let statement = renderer.page
-        request.kept?.value = statement
+        request.rendering?.value = statement
         return statement
     }
 
@@ -111,9 +111,9 @@ struct ListRead {
         offset: Int,
         in window: InstantWindow
     ) throws -> ListPage {
-        let made = statement ?? Self.statement(request, table)
-        if made.window != nil {
-            let (page, ends) = try page(made, database, offset: offset)
+        let rendered = statement ?? Self.statement(request, table)
+        if rendered.window != nil {
+            let (page, ends) = try page(rendered, database, offset: offset)
             if let ends, try !hasMicroseconds(window, ends, database) { return page }
         }
         return try page(statement(in: window, database), database, offset: offset).page
@@ -146,7 +146,7 @@ struct ListRead {
     /// - Returns: The page and, if it was read by the index, the first keys of its ends. Nil if it was read by
     ///   the index and a row has microseconds.
     private func page(
-        _ made: ListStatement,
+        _ rendered: ListStatement,
         _ database: Database,
         offset: Int
     ) throws -> (page: ListPage, ends: [SQLValue]?) {
@@ -155,10 +155,10 @@ struct ListRead {
         guard request.rowsMax > 0 else {
             return (ListPage(bytes: json.bytes, rows: 0), [])
         }
-        let statement = try database.prepare(made.text)
+        let statement = try database.prepare(rendered.text)
         defer { statement.reset() }
         try statement.bind(
-            offset == request.offset ? made.bindings : made.passing(over: offset).bindings
+            offset == request.offset ? rendered.bindings : rendered.passing(over: offset).bindings
         )
         var rows = 0
         var next: [SQLValue]?
@@ -168,8 +168,8 @@ struct ListRead {
         var reservedBytes = request.reservation?.begin() ?? .max
         var ends: [SQLValue] = []
         while try statement.step() {
-            if made.window != nil {
-                let key = statement.value(made.keyPlaces[0])
+            if rendered.window != nil {
+                let key = statement.value(rendered.keyIndexes[0])
                 if InstantWindow.hasMicroseconds(key) {
                     return (ListPage(bytes: [], rows: 0), nil)
                 }
@@ -181,7 +181,7 @@ struct ListRead {
             }
             let end = json.count
             if rows > 0 { json.byte(UInt8(ascii: ",")) }
-            json.row(made.form, statement)
+            json.row(rendered.form, statement)
             if rows > 0, json.count - request.opening.count > request.bytesMax {
                 json.cut(to: end)
                 hasMore = true
@@ -192,11 +192,11 @@ struct ListRead {
                 reservedBytes = try reservation.more(for: json.count)
             }
             rows += 1
-            if request.tie != nil { last = statement.integer(made.keyPlaces[0]) }
+            if request.tie != nil { last = statement.integer(rendered.keyIndexes[0]) }
             // Keys are read only for a row that may be the last of the page.
             if rows == request.rowsMax || json.count > request.bytesMax / 2 {
-                next = made.keyPlaces.map(statement.value)
-                version = made.versionPlace.map(statement.integer)
+                next = rendered.keyIndexes.map(statement.value)
+                version = rendered.versionIndex.map(statement.integer)
             }
         }
         let page = ListPage(

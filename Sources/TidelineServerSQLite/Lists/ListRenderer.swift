@@ -11,15 +11,15 @@ struct ListStatement: Sendable {
     private(set) var bindings: [SQLValue]
     let form: RowForm
     /// The indexes of the sort keys among the columns.
-    let keyPlaces: [Int32]
+    let keyIndexes: [Int32]
     /// The index of the version, if a key may be too long for a link.
-    let versionPlace: Int32?
+    let versionIndex: Int32?
     /// The window of a page that is read by the index, whose rows must not have microseconds; otherwise nil.
     let window: InstantWindow?
     /// The visibility condition of the caller, which may be empty.
     let view: SQL
     /// The index of the visibility condition's values among the bindings.
-    let viewPlace: Int
+    let viewIndex: Int
 
     /// Returns the same statement with another offset; the statement must already have one.
     func passing(over offset: Int) -> ListStatement {
@@ -36,7 +36,7 @@ struct ListStatement: Sendable {
         guard isSameForm, view.bindings.count == self.view.bindings.count else { return nil }
         var statement = self
         statement.bindings.replaceSubrange(
-            viewPlace..<viewPlace + view.bindings.count,
+            viewIndex..<viewIndex + view.bindings.count,
             with: view.bindings
         )
         return statement
@@ -79,7 +79,7 @@ struct ListRenderer {
     var page: ListStatement {
         let cells = cells
         let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
-        let (columns, keyPlaces, versionPlace) = columns(cells)
+        let (columns, keyIndexes, versionIndex) = columns(cells)
         var sql: SQL = "SELECT \(columns) FROM \(Identifier(table.name))"
         sql.append(condition(pages: true))
         sql.append(" ORDER BY \(orderRenderer.orderBy(request.order))")
@@ -91,17 +91,17 @@ struct ListRenderer {
             text: sql.text(for: .sqlite),
             bindings: sql.bindings,
             form: form,
-            keyPlaces: keyPlaces,
-            versionPlace: versionPlace,
+            keyIndexes: keyIndexes,
+            versionIndex: versionIndex,
             window: goesByIndex ? window : nil,
             view: view,
-            viewPlace: columns.bindings.count
+            viewIndex: columns.bindings.count
         )
     }
 
     /// Returns the first key of the row that the page begins after.
     private static func firstKey(_ request: ListRequest) -> SQLValue? {
-        request.after?.first ?? request.mark?.keys.first
+        request.after?.first ?? request.anchor?.keys.first
     }
 
     /// Returns the statement that checks whether rows at the ends of a page have microseconds.
@@ -202,10 +202,12 @@ struct ListRenderer {
     /// Returns the query for the keys of a row that a link identifies by id, if the row has not changed.
     ///
     /// The row must be visible to the caller, because its position reveals something about it.
-    func keys(of mark: PageMark) -> SQL {
+    func keys(of anchor: PageAnchor) -> SQL {
         let keys = keyset.keys.map { renderer.value($0.expression) }.joined(separator: ", ")
         var sql: SQL = "SELECT \(keys) FROM \(Identifier(table.name))"
-        sql.append(" WHERE \"id\" = \(.text(mark.id)) AND \"version\" = \(.integer(mark.version))")
+        sql.append(
+            " WHERE \"id\" = \(.text(anchor.id)) AND \"version\" = \(.integer(anchor.version))"
+        )
         if !view.isEmpty { sql.append(" AND \(view)") }
         return sql
     }
@@ -216,15 +218,15 @@ struct ListRenderer {
             let values = zip(after, keyset.keys).map { Value($0, as: type(of: $1)) }
             return keyset.condition(after: values)
         }
-        return request.mark.map(begin)
+        return request.anchor.map(begin)
     }
 
     /// Returns the same condition if the row of the link has changed; it selects all rows that may follow the
     /// old position.
-    private func begin(_ mark: PageMark) -> SQL {
-        var keys = Array(request.order.prefix(mark.keys.count))
-        var values = zip(mark.keys, keys).map { Value($0, as: type(of: $1)) }
-        if let prefix = mark.prefix, keys.count < request.order.count {
+    private func begin(_ anchor: PageAnchor) -> SQL {
+        var keys = Array(request.order.prefix(anchor.keys.count))
+        var values = zip(anchor.keys, keys).map { Value($0, as: type(of: $1)) }
+        if let prefix = anchor.prefix, keys.count < request.order.count {
             let key = request.order[keys.count]
             let bound = key.isAscending ? prefix : Self.successor(of: prefix)
             if let bound {

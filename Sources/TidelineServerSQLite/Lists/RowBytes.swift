@@ -214,10 +214,10 @@ struct RowBytes: ~Copyable {
         UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10)
     }
 
-    private mutating func version(_ stamp: Int64) {
+    private mutating func version(_ timestamp: Int64) {
         reserve(14)
         base[count] = UInt8(ascii: "\"")
-        RowVersion.write(stamp, to: base + count + 1)
+        RowVersion.write(timestamp, to: base + count + 1)
         base[count + 13] = UInt8(ascii: "\"")
         count += 14
     }

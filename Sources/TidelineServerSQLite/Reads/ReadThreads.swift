@@ -83,11 +83,11 @@ package final class ReadThreads: Sendable {
         metrics.readWaits.add(from: read.since, to: now)
         let lane: ReadLane = line == .brief ? .brief : .long
         var hasHadShare: (() -> Bool)?
-        if line != .brief, let share = ReadShare.nanoseconds(restarts: read.restarts) {
+        if line != .brief, let share = ReadTimeSlice.nanoseconds(restarts: read.restarts) {
             let end = now &+ share
             hasHadShare = { [self] in
                 QueryStart().nanoseconds > end
-                    && state.withLock { $0.turns.othersWait(than: read.caller, for: reader) }
+                    && state.withLock { $0.turns.otherCallersWait(than: read.caller, for: reader) }
             }
         }
         let isDone = database.share(until: hasHadShare) { read.job(database, lane) }

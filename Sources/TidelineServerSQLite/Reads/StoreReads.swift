@@ -19,7 +19,7 @@ struct ReadBegin {
 
     init(
         _ lane: ReadLane = .loop,
-        of caller: ReadCaller = .nobody,
+        of caller: ReadCaller = .unknown,
         statement: String = ""
     ) {
         self.lane = lane
@@ -41,7 +41,7 @@ final class StoreReads: Sendable {
     /// The reader threads; nil in inline mode, which reads on the writing connection.
     private let readers: ReadThreads?
     /// The connections for small reads on the threads of callers; nil in inline mode.
-    private let brief: LentDatabases?
+    private let brief: DatabasePool?
     /// The write-ahead log; nil in inline mode, which has none.
     private let writeAheadLog: WriteAheadLog?
     private let costs = Mutex(ReadCosts())
@@ -96,7 +96,7 @@ final class StoreReads: Sendable {
         }
         let readers = ReadThreads(connections, metrics: options.metrics)
         self.readers = readers
-        brief = LentDatabases(ready: ready, open: open)
+        brief = DatabasePool(ready: ready, open: open)
         writeAheadLog = try DatabaseError.naming(path) {
             try WriteAheadLog(
                 of: database,
@@ -151,7 +151,7 @@ final class StoreReads: Sendable {
                     do {
                         return try database.limitTime(queryTime) { try body(database) }
                     } catch let error as SQLiteError where error.isInterrupt {
-                        throw Self.refusal(database)
+                        throw Self.rejection(database)
                     }
                 }
             }
@@ -222,13 +222,13 @@ final class StoreReads: Sendable {
                 clock.give(QueryStart().nanoseconds &- begun.nanoseconds)
                 return nil
             }
-            throw isStopped ? ServerError.stopping : Self.refusal(database)
+            throw isStopped ? ServerError.stopping : Self.rejection(database)
         }
         throw isStopped ? ServerError.stopping : ServerError.queryTooSlow
     }
 
     /// Returns the rejection of a query that exceeded its time limit.
-    private static func refusal(_ database: Database) -> ServerError {
+    private static func rejection(_ database: Database) -> ServerError {
         database.workedPastItsTime ? .queryTooExpensive : .queryTooSlow
     }
 

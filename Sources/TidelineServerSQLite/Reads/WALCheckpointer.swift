@@ -38,7 +38,7 @@ package struct WALCheckpointer: Sendable {
     /// Whether a long read ran during the last attempt to restart the log.
     private var hadLongRead = false
     /// Whether another program has a long read, so that waiting for this server's reads does not help.
-    package private(set) var isHeldByOthers = false
+    package private(set) var hasExternalReader = false
     /// Whether long reads have to wait.
     package private(set) var isClosed = false
     /// The number of times that long reads were interrupted.
@@ -70,7 +70,7 @@ package struct WALCheckpointer: Sendable {
     package var isCopyDue: Bool { pages >= copyPages }
 
     package mutating func committed(pages: Int) {
-        if pages < self.pages { begunAnew() }
+        if pages < self.pages { resetCounts() }
         self.pages = pages
     }
 
@@ -86,8 +86,8 @@ package struct WALCheckpointer: Sendable {
 
     package mutating func next() -> Step {
         guard isCopyDue else { return .rest }
-        if isHeldByOthers, mayRestart { isHeldByOthers = false }
-        if bytes >= bytesMax / 2, !isHeldByOthers { isClosed = true }
+        if hasExternalReader, mayRestart { hasExternalReader = false }
+        if bytes >= bytesMax / 2, !hasExternalReader { isClosed = true }
         if pagesAtCopy == 0 || pages - pagesAtCopy >= stepPages {
             pagesAtCopy = pages
             return .copy
@@ -106,21 +106,21 @@ package struct WALCheckpointer: Sendable {
     package mutating func restarted(_ isDone: Bool) {
         guard !isDone else {
             pages = 0
-            return begunAnew()
+            return resetCounts()
         }
         pagesAtRestart = pages
         guard !hadLongRead else { return }
         failures += 1
         guard failures >= Self.failuresMax else { return }
-        isHeldByOthers = true
+        hasExternalReader = true
         isClosed = false
     }
 
-    private mutating func begunAnew() {
+    private mutating func resetCounts() {
         pagesAtCopy = 0
         pagesAtRestart = 0
         failures = 0
-        isHeldByOthers = false
+        hasExternalReader = false
         isClosed = false
     }
 }

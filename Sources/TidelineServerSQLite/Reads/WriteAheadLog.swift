@@ -163,18 +163,18 @@ final class WriteAheadLog: Sendable {
         var isOwn = hasOwnWork()
         let isDone = checkpoint(.restart, database)
         isOwn = isOwn || hasOwnWork()
-        var isHeld = false
+        var isBlocked = false
         change { state in
             state.keeper.restarted(isDone)
-            isHeld = state.keeper.isHeldByOthers
+            isBlocked = state.keeper.hasExternalReader
         }
         guard !isDone else { return }
-        if isHeld, isOwn {
+        if isBlocked, isOwn {
             log.write(
                 .warning,
                 "the write-ahead log grows: continuous reads and writes prevent a checkpoint"
             )
-        } else if isHeld {
+        } else if isBlocked {
             log.write(
                 .warning,
                 "the write-ahead log grows: a long read by another program prevents a checkpoint"

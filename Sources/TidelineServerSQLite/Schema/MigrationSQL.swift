@@ -104,7 +104,7 @@ extension ServerSchema {
     }
 
     /// Gives the marked rows new commit timestamps, in the same order.
-    static func restamp(_ table: String) -> String {
+    static func renewTimestamps(_ table: String) -> String {
         """
         UPDATE \(quoted(table)) SET "updatedAt" = ?1 + ?2 * "__number", "version" = ?1 + ?2 * "__number"
         FROM (

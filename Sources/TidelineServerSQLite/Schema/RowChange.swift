@@ -28,7 +28,7 @@ struct RowChange {
             break
         case .addColumn(let column, let rows):
             try database.execute(ServerSchema.add(column, to: table))
-            if rows > 0 { try mark("1") }
+            if rows > 0 { try flag("1") }
         case .renameColumn(let old, let column):
             try database.execute(ServerSchema.rename(old, to: column.name, in: table))
         case .dropColumn(let column, _):
@@ -49,22 +49,22 @@ struct RowChange {
 
     /// Gives the changed rows their new versions.
     func giveNewVersions(now: () -> Int64) throws {
-        let hasMarks = try database.integer(
+        let hasFlags = try database.integer(
             "SELECT count(*) FROM sqlite_temp_master WHERE \"name\" = 'tideline_changed'"
         )
-        guard hasMarks == 1 else { return }
+        guard hasFlags == 1 else { return }
         let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
-        let last = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
+        let last = try database.integer(ServerSchema.readTimestamp, [.text(table)]) ?? 0
         // Greater than every assigned commit timestamp, and before the wall clock if possible.
         let first = max(
             last + SQLiteWriteTransaction.spacing,
             now() - rows * SQLiteWriteTransaction.spacing
         )
         if rows > 0 {
-            try database.prepare(ServerSchema.restamp(table)).run([
+            try database.prepare(ServerSchema.renewTimestamps(table)).run([
                 .integer(first), .integer(SQLiteWriteTransaction.spacing),
             ])
-            try database.prepare(ServerSchema.putStamp).run([
+            try database.prepare(ServerSchema.putTimestamp).run([
                 .text(table), .integer(first + rows * SQLiteWriteTransaction.spacing),
             ])
         }
@@ -75,13 +75,13 @@ struct RowChange {
     ///
     /// - Returns: The number of these rows.
     func resetClock(to now: Int64) throws -> Int {
-        try makeMarks()
+        try makeFlags()
         let future: [SQLValue] = [.integer(now)]
         try database.prepare(ServerSchema.markFuture(table)).run(future)
         let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
         let last = try database.integer(ServerSchema.lastVersion(table), future) ?? 0
         let first = max(last, now - rows * SQLiteWriteTransaction.spacing)
-        try database.prepare(ServerSchema.restamp(table)).run([
+        try database.prepare(ServerSchema.renewTimestamps(table)).run([
             .integer(first), .integer(SQLiteWriteTransaction.spacing),
         ])
         try database.prepare(ServerSchema.dateCreation(table)).run(future)
@@ -101,7 +101,7 @@ struct RowChange {
     // MARK: - Columns
 
     private func fillNulls(_ column: ColumnDefinition) throws {
-        try mark("\(ServerSchema.quoted(column.name)) IS NULL")
+        try flag("\(ServerSchema.quoted(column.name)) IS NULL")
         try database.execute(ServerSchema.fillNulls(column, in: table))
     }
 
@@ -123,7 +123,7 @@ struct RowChange {
         let isInPlace = ServerSchema.affinity(old.type) == ServerSchema.affinity(new.type)
         let target = isInPlace ? old.name : ServerSchema.newColumn
         if !isInPlace { try database.execute(ServerSchema.addNewColumn(new.type, to: table)) }
-        try makeMarks()
+        try makeFlags()
         let conversion = ColumnConversion(old, to: new)
         var last = ""
         while true {
@@ -133,7 +133,7 @@ struct RowChange {
                 try database.prepare(ServerSchema.set(target, in: table)).run([
                     .text(row), converted ?? .null,
                 ])
-                if !conversion.isSame(value, converted) { try mark(row: row) }
+                if !conversion.isSame(value, converted) { try flag(row: row) }
             }
             guard let end = chunk.last else { break }
             last = end.row
@@ -158,15 +158,15 @@ struct RowChange {
 
     // MARK: - Changed rows
 
-    private func makeMarks() throws {
+    private func makeFlags() throws {
         try database.execute(
             "CREATE TEMP TABLE IF NOT EXISTS \"tideline_changed\" (\"row\" TEXT PRIMARY KEY)"
         )
     }
 
     /// Marks the rows that get new versions; tombstones do not, because no device has them.
-    private func mark(_ condition: String) throws {
-        try makeMarks()
+    private func flag(_ condition: String) throws {
+        try makeFlags()
         try database.execute(
             """
             INSERT OR IGNORE INTO temp."tideline_changed"
@@ -175,7 +175,7 @@ struct RowChange {
         )
     }
 
-    private func mark(row: String) throws {
+    private func flag(row: String) throws {
         let sql = """
             INSERT OR IGNORE INTO temp."tideline_changed"
             SELECT "id" FROM \(ServerSchema.quoted(table)) WHERE "id" = ?1 AND "deleted" = 0

@@ -35,8 +35,8 @@ struct SchemaChange {
             var stored = try Self.storedTables(database)
             let plan = SchemaPlan(stored, in: SQLiteFacts(database: database))
             let steps = try plan.steps(to: declared, isComplete: isComplete)
-            let refused = hasConsent ? [] : steps.filter(\.needsConsent)
-            guard refused.isEmpty else { throw Self.refusal(refused) }
+            let rejected = hasConsent ? [] : steps.filter(\.needsConsent)
+            guard rejected.isEmpty else { throw Self.rejection(rejected) }
             for var table in declared {
                 let keys = try foreignKeys(of: table.name, among: declared)
                 table.references = ReferenceRules.extended(table, by: keys)
@@ -92,15 +92,15 @@ struct SchemaChange {
     /// Creates the server's own tables; rejects a database with an unfinished copy.
     func openWhole() throws {
         try open()
-        try Self.refuseHalfCopy(database)
+        try Self.rejectPartialCopy(database)
     }
 
-    static func refuseHalfCopy(_ database: Database) throws {
+    static func rejectPartialCopy(_ database: Database) throws {
         guard try database.integer(ServerSchema.hasTable, [.text("tideline_state")]) != 0 else {
             return
         }
         let copies = try database.integer(ServerSchema.countCopies, [.text(CopyProgress.key)])
-        guard copies == 0 else { throw DatabaseError(.unavailable, CopyProgress.refusal) }
+        guard copies == 0 else { throw DatabaseError(.unavailable, CopyProgress.rejection) }
     }
 
     /// Creates the server's own tables.
@@ -143,11 +143,11 @@ struct SchemaChange {
         TableDefinition(statement.text(0), columns: try ColumnsText.read(statement.text(1)))
     }
 
-    private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
+    private static func rejection(_ steps: [SchemaStep]) -> SchemaError {
         SchemaError(
             """
             The declared tables do not match the tables in the database:
-            \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
+            \(steps.map { "  " + $0.rejection }.joined(separator: "\n"))
             Nothing was changed. Declare the tables as they are in the database, or change the stored rows: \
             'tideline migrate' with the same options shows what would be done, and \
             'tideline migrate --apply' does it.

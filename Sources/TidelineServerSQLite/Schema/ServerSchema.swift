@@ -83,11 +83,11 @@ enum ServerSchema {
         ON CONFLICT ("name") DO UPDATE SET "columns" = excluded."columns"
         """
 
-    static let readStamps = """
+    static let readTimestamps = """
         SELECT "name", "stamp" FROM "tideline_tables"
         """
 
-    static let readStamp = """
+    static let readTimestamp = """
         SELECT "stamp" FROM "tideline_tables" WHERE "name" = ?1
         """
 
@@ -95,7 +95,7 @@ enum ServerSchema {
         SELECT count(*) FROM "tideline_tables"
         """
 
-    static let putStamp = """
+    static let putTimestamp = """
         UPDATE "tideline_tables" SET "stamp" = ?2 WHERE "name" = ?1
         """
 

@@ -9,7 +9,7 @@ enum AuditLog {
     static func put(_ entry: AuditEntry, _ database: Database) throws {
         let author = entry.author
         try database.prepare(ServerSchema.putAudit).run([
-            .integer(entry.stamp), .text(entry.table), .text(entry.id),
+            .integer(entry.timestamp), .text(entry.table), .text(entry.id),
             .text(entry.action.rawValue), author.user.map { SQLValue.text($0) } ?? .null,
             author.device.map { SQLValue.text($0) } ?? .null,
             .integer(author.isDashboard ? 1 : 0), .text(entry.columnsText),
@@ -55,7 +55,7 @@ enum AuditLog {
                 isDashboard: statement.integer(7) != 0
             )
             let entry = AuditEntry(
-                stamp: statement.integer(1),
+                timestamp: statement.integer(1),
                 table: statement.text(2),
                 id: statement.text(3),
                 action: statement.text(4),

@@ -19,7 +19,7 @@ struct ChangeLog: Sendable {
 
     init(_ table: Table) {
         takesUpdates = table.hooks?.rowFilter != nil
-        owner = table.ownerPlace
+        owner = table.ownerIndex
         let all = table.columns + SystemColumn.definitions
         var kept: [String] = []
         if takesUpdates {
@@ -44,10 +44,10 @@ struct ChangeLog: Sendable {
     }
 
     /// Stores the state of the row before the write with this commit timestamp.
-    func keep(_ id: String, stamp: Int64, isDeleted: Bool, _ database: Database) throws {
+    func keep(_ id: String, timestamp: Int64, isDeleted: Bool, _ database: Database) throws {
         let statement = try database.prepare(insert)
         statement.bind(1, text: id)
-        statement.bind(2, integer: stamp)
+        statement.bind(2, integer: timestamp)
         statement.bind(3, integer: isDeleted ? 1 : 0)
         try statement.run()
     }

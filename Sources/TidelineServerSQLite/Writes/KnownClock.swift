@@ -16,7 +16,7 @@ final class KnownClock: Sendable {
         var isKnown = false
 
         mutating func rise(to other: TableClock) {
-            clock.stamp = max(clock.stamp, other.stamp)
+            clock.timestamp = max(clock.timestamp, other.timestamp)
             clock.horizon = max(clock.horizon, other.horizon)
         }
     }
@@ -36,11 +36,13 @@ final class KnownClock: Sendable {
     }
 
     /// Records that a write with this commit timestamp was committed.
-    func advance(to stamp: Int64) { state.withLock { $0.rise(to: TableClock(stamp: stamp)) } }
+    func advance(to timestamp: Int64) {
+        state.withLock { $0.rise(to: TableClock(timestamp: timestamp)) }
+    }
 
     /// Records that deletes up to this time are about to be forgotten.
-    func raiseHorizon(to stamp: Int64) {
-        state.withLock { $0.rise(to: TableClock(horizon: stamp)) }
+    func raiseHorizon(to timestamp: Int64) {
+        state.withLock { $0.rise(to: TableClock(horizon: timestamp)) }
     }
 
     /// Reads the clock from the database; a missing table has the initial one.
@@ -49,6 +51,6 @@ final class KnownClock: Sendable {
         defer { statement.reset() }
         statement.bind(1, text: table)
         guard try statement.step() else { return TableClock() }
-        return TableClock(stamp: statement.integer(0), horizon: statement.integer(1))
+        return TableClock(timestamp: statement.integer(0), horizon: statement.integer(1))
     }
 }

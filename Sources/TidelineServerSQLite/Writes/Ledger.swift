@@ -69,9 +69,9 @@ struct Ledger {
     ) throws -> (caller: String, bytes: Int) {
         // The answer to a delete has no row.
         let row = operation.kind == .delete ? nil : outcome.row
-        let kept = LedgerRules.kept(row, of: operation)
+        let rowBytes = LedgerRules.storedRow(row, of: operation)
         let statement = try database.prepare(ServerSchema.putLedger)
-        let size = Self.entryBytes + (kept?.count ?? 0)
+        let size = Self.entryBytes + (rowBytes?.count ?? 0)
         let caller = Self.caller(key)
         statement.bind(1, integer: Int64(size))
         statement.bind(2, text: key.requestID)
@@ -89,8 +89,8 @@ struct Ledger {
         }
         // The row is not copied; the statement must not refer to it after its run.
         defer { statement.bindNull(11) }
-        try (kept ?? []).withUnsafeBufferPointer { row in
-            if kept == nil { statement.bindNull(11) } else { statement.bind(11, lent: row) }
+        try (rowBytes ?? []).withUnsafeBufferPointer { row in
+            if rowBytes == nil { statement.bindNull(11) } else { statement.bind(11, lent: row) }
             try statement.run()
         }
         return (caller, size)
@@ -258,17 +258,17 @@ struct Ledger {
     /// If there are many entries, the result is estimated from the oldest and newest ones, because counting
     /// would delay writes.
     static func measure(_ database: Database) throws -> (bytes: Int64, entries: Int64) {
-        func look(_ sql: String) throws -> (count: Int64, bytes: Int64) {
+        func total(_ sql: String) throws -> (count: Int64, bytes: Int64) {
             let statement = try database.prepare(sql)
             defer { statement.reset() }
             try statement.bind([.integer(sample)])
             guard try statement.step() else { return (0, 0) }
             return (statement.integer(0), statement.integer(1))
         }
-        let old = try look(ServerSchema.sampleLedger("ASC"))
+        let old = try total(ServerSchema.sampleLedger("ASC"))
         let bytes = try bytes(database)
         guard old.count == sample else { return (bytes, old.count) }
-        let young = try look(ServerSchema.sampleLedger("DESC"))
+        let young = try total(ServerSchema.sampleLedger("DESC"))
         let sampled = max(1, old.bytes + young.bytes)
         return (bytes, Int64(Double(bytes) * Double(2 * sample) / Double(sampled)))
     }

@@ -16,8 +16,8 @@ extension LogScope {
         statement.reset()
         let before = LogScope(text) ?? .nothing
         if !before.covers(self) {
-            let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
-            try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(stamp)])
+            let timestamp = try database.integer(ServerSchema.readTimestamp, [.text(table)]) ?? 0
+            try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(timestamp)])
         }
         try database.prepare(ServerSchema.putLogScope).run([
             .text(table.lowercased()), .text(self.text),

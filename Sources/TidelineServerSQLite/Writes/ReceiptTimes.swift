@@ -31,13 +31,13 @@ enum ReceiptTimes {
 
     /// Records the positions of table clocks that are ahead, and of everything that they order.
     static func note(now: Int64, _ database: Database) throws {
-        let statement = try database.prepare(ServerSchema.readStamps)
+        let statement = try database.prepare(ServerSchema.readTimestamps)
         defer { statement.reset() }
         var ahead: [(key: String, place: Int64)] = []
         while try statement.step() {
-            let stamp = statement.integer(1)
-            guard ClockAhead.seconds(stamp, now: now) > 0 else { continue }
-            ahead.append((statement.text(0), stamp))
+            let timestamp = statement.integer(1)
+            guard ClockAhead.seconds(timestamp, now: now) > 0 else { continue }
+            ahead.append((statement.text(0), timestamp))
         }
         statement.reset()
         guard !ahead.isEmpty else { return }
@@ -77,19 +77,21 @@ enum ReceiptTimes {
         guard try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) != 0 else {
             return nil
         }
-        let newest = try database.integer(ServerSchema.newestStamp) ?? 0
+        let newest = try database.integer(ServerSchema.newestTimestamp) ?? 0
         return newest > 0 ? newest : nil
     }
 
     /// Returns the clocks of all tables.
-    static func stamps(_ database: Database) throws -> [TableStamp] {
-        let statement = try database.prepare(ServerSchema.readStamps)
+    static func timestamps(_ database: Database) throws -> [TableTimestamp] {
+        let statement = try database.prepare(ServerSchema.readTimestamps)
         defer { statement.reset() }
-        var stamps: [TableStamp] = []
+        var timestamps: [TableTimestamp] = []
         while try statement.step() {
-            stamps.append(TableStamp(table: statement.text(0), stamp: statement.integer(1)))
+            timestamps.append(
+                TableTimestamp(table: statement.text(0), timestamp: statement.integer(1))
+            )
         }
-        return stamps
+        return timestamps
     }
 }
 
@@ -140,7 +142,7 @@ extension ServerSchema {
         INSERT OR REPLACE INTO "tideline_state" ("key", "value") VALUES (?1, ?2)
         """
 
-    static let newestStamp = """
+    static let newestTimestamp = """
         SELECT max("stamp") FROM "tideline_tables"
         """
 

@@ -25,7 +25,9 @@ struct RetentionPurge: RetentionSteps {
         try database.transaction { try ReceiptTimes.store(memory, database) }
     }
 
-    func stamps(_ database: Database) throws -> [TableStamp] { try ReceiptTimes.stamps(database) }
+    func timestamps(_ database: Database) throws -> [TableTimestamp] {
+        try ReceiptTimes.timestamps(database)
+    }
 
     func run(
         _ step: PurgeStep,
@@ -152,9 +154,9 @@ struct RetentionPurge: RetentionSteps {
         var count = 0
         var last: Int64 = 0
         while try statement.step() {
-            let stamp = statement.integer(0)
-            head?.ties.rowLeaves(stamp)
-            last = max(last, stamp)
+            let timestamp = statement.integer(0)
+            head?.ties.rowLeaves(timestamp)
+            last = max(last, timestamp)
             count += 1
         }
         guard count > 0 else { return 0 }

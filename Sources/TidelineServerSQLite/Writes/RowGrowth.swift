@@ -14,14 +14,14 @@ extension SQLiteWriteTransaction {
     ) throws -> WriteOutcome {
         let operation = write.operation
         let definition = table.table.definition
-        let isNew = try database.integer(ServerSchema.readStamp, [.text(table.name)]) == nil
-        let refusal = ServerError.growth(
+        let isNew = try database.integer(ServerSchema.readTimestamp, [.text(table.name)]) == nil
+        let rejection = ServerError.growth(
             of: definition,
             isNew: isNew,
             tables: isNew ? Int(clamping: try database.integer(ServerSchema.countTables) ?? 0) : 0,
             limits
         )
-        if let refusal { return .refused(refusal) }
+        if let rejection { return .rejected(rejection) }
         hasGrown = true
         do {
             return try database.savepoint {
@@ -43,7 +43,7 @@ extension SQLiteWriteTransaction {
             }
             return outcome
         } catch let error as SchemaError {
-            return .refused(.badRequest(error.description))
+            return .rejected(.badRequest(error.description))
         }
     }
 }

@@ -50,7 +50,7 @@ final class SQLiteWriteSession: WriteSession {
 
     static func uptime(after time: Duration) -> UInt64 { QueryStart().adding(time) }
 
-    var refusal: (any Error)? { file?.check() }
+    var rejection: (any Error)? { file?.check() }
 
     func perform(_ task: (Result<Database, any Error>) -> Void) { task(.success(database)) }
 
@@ -86,14 +86,14 @@ final class SQLiteWriteSession: WriteSession {
     func transaction(
         _ batches: [SQLiteBatch],
         _ body: (inout SQLiteWriteTransaction) throws -> Void
-    ) throws -> [TableStamp] {
+    ) throws -> [TableTimestamp] {
         try commit(isApart: isApart, body)
     }
 
     private func commit(
         isApart: Bool,
         _ body: (inout SQLiteWriteTransaction) throws -> Void
-    ) throws -> [TableStamp] {
+    ) throws -> [TableTimestamp] {
         var writes = SQLiteWriteTransaction(
             database,
             tables,
@@ -121,13 +121,13 @@ final class SQLiteWriteSession: WriteSession {
         reports.isWriting.store(true, ordering: .relaxed)
         defer { reports.isWriting.store(false, ordering: .relaxed) }
         do {
-            let stamps = try commit(isApart: false) {
+            let timestamps = try commit(isApart: false) {
                 progress = try $0.cascade(in: graph, &step)
             }
             // The step itself stores entries of the rows that it deletes.
             hasNewCascades = false
             endTies(graph?.tables.map(tables.derived) ?? [])
-            try report(stamps)
+            try report(timestamps)
         } catch {
             endTies(graph?.tables.map(tables.derived) ?? [])
             throw file?.met(error) ?? error
@@ -146,26 +146,26 @@ final class SQLiteWriteSession: WriteSession {
         }
         endTies(Self.tables(of: batches))
         log.write(.error, "commit failed", ["cause": "\(error)"])
-        return .refuse(file?.met(error) ?? ServerError.notCommitted)
+        return .reject(file?.met(error) ?? ServerError.notCommitted)
     }
 
     func committed(
-        _ stamps: [TableStamp],
+        _ timestamps: [TableTimestamp],
         _ batches: [SQLiteBatch],
         _ outcomes: inout [[GroupOutcome]?]
     ) throws {
         endTies(Self.tables(of: batches))
-        try report(stamps)
+        try report(timestamps)
     }
 
-    private func report(_ stamps: [TableStamp]) throws {
-        file?.committed(stamps)
+    private func report(_ timestamps: [TableTimestamp]) throws {
+        file?.committed(timestamps)
         // If the file was moved away in the meantime, it may have the commit, but no server will find it.
-        if let refusal = file?.check() { throw refusal }
-        if !stamps.isEmpty { reports.listener.withLock { $0 }?.report(stamps) }
+        if let rejection = file?.check() { throw rejection }
+        if !timestamps.isEmpty { reports.listener.withLock { $0 }?.report(timestamps) }
     }
 
-    func end(_ stamps: [TableStamp]) { reports.isWriting.store(false, ordering: .relaxed) }
+    func end(_ timestamps: [TableTimestamp]) { reports.isWriting.store(false, ordering: .relaxed) }
 
     private func endTies(_ tables: [SQLiteTable]) {
         for table in tables { table.head.ties.transactionEnded() }
@@ -189,7 +189,7 @@ final class CommitReports: Sendable {
 /// It is a class, because a closure stored in a generic type is wrapped again at each use, and stays wrapped. After
 /// many commits, a report would need more stack than a thread has.
 final class CommitListener: Sendable {
-    let report: @Sendable ([TableStamp]) -> Void
+    let report: @Sendable ([TableTimestamp]) -> Void
 
-    init(report: @escaping @Sendable ([TableStamp]) -> Void) { self.report = report }
+    init(report: @escaping @Sendable ([TableTimestamp]) -> Void) { self.report = report }
 }

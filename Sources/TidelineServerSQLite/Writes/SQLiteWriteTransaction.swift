@@ -36,7 +36,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// The callers and bytes of the entries that were added to the ledger.
     private var ledgerPuts: [(caller: String, bytes: Int)] = []
     /// The tables with an assigned commit timestamp.
-    private var stamped: [StampedTable] = []
+    private var timestamped: [TimestampedTable] = []
     var grown: Table?
     var budget = AnswerBudget()
     var batchRows = BatchRows()
@@ -97,8 +97,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
         switch result {
         case .success(let outcome): return outcome
         case .failure(let error):
-            if let refusal = file?.met(error) { throw refusal }
-            return .failed(at: nil, SQLiteRefusal.ofWrite(error, database))
+            if let rejection = file?.met(error) { throw rejection }
+            return .failed(at: nil, SQLiteRejection.ofWrite(error, database))
         }
     }
 
@@ -108,7 +108,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
         in tables: [SQLiteTable],
         within budget: AnswerBudget
     ) throws -> GroupOutcome {
-        for index in stamped.indices { stamped[index].isFirstOfGroup = false }
+        for index in timestamped.indices { timestamped[index].isFirstOfGroup = false }
         let putsBefore = ledgerPuts.count
         do {
             guard group.count > 1 else { return try applyEach(group, in: tables, within: budget) }
@@ -129,10 +129,10 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// Its timestamps are not assigned again in this transaction.
     private mutating func forgetGroup(_ putsBefore: Int) {
         ledgerPuts.removeSubrange(putsBefore...)
-        for index in stamped.indices where stamped[index].isFirstOfGroup {
-            stamped[index].isChanged = false
+        for index in timestamped.indices where timestamped[index].isFirstOfGroup {
+            timestamped[index].isChanged = false
             // The flag may have been reset, but the timestamp that it caused was undone.
-            stamped[index].table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+            timestamped[index].table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         }
     }
 
@@ -153,54 +153,63 @@ struct SQLiteWriteTransaction: WriteTransaction {
         _ operation: WriteOperation,
         in table: SQLiteTable
     ) throws -> WriteOutcome {
-        var stamp = try nextStamp(table)
+        var timestamp = try nextTimestamp(table)
         let planner = WritePlanner(table.table, limits: limits)
         // The id of a new row is seldom taken, and if it is, the insert fails.
         if operation.kind == .insert, operation.basis == nil,
-            case .plan(let plan) = planner.plan(operation, on: nil, stamp: stamp.value)
+            case .plan(let plan) = planner.plan(operation, on: nil, timestamp: timestamp.value)
         {
             count(plan.outcome.row?.json.count ?? 0, table)
-            guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
+            guard budget.fits(plan.outcome) else { return .rejected(.batchMemoryFull) }
             // That the id is taken comes before a missing parent and values that are taken.
-            if try refusal(of: plan.change, by: operation, in: table.table) == nil,
-                try UniqueCheck.refusal(of: plan.change, table, database) == nil,
-                try execute(plan.change, stamp, table)
+            if try rejection(of: plan.change, by: operation, in: table.table) == nil,
+                try UniqueCheck.rejection(of: plan.change, table, database) == nil,
+                try execute(plan.change, timestamp, table)
             {
-                try audit(plan.change, operation, stamp, table)
+                try audit(plan.change, operation, timestamp, table)
                 return plan.outcome
             }
         }
         let stored = try Self.image(operation.id, table, database)
         count(stored?.bytes ?? 0, table)
-        var step = planner.plan(operation, on: stored, stamp: stamp.value)
+        var step = planner.plan(operation, on: stored, timestamp: timestamp.value)
         if case .readBase(let version) = step {
             let base = try bases.values(operation.id, version, of: table)
-            step = planner.plan(operation, on: stored, stamp: stamp.value, base: .read(base))
+            step = planner.plan(
+                operation,
+                on: stored,
+                timestamp: timestamp.value,
+                base: .read(base)
+            )
         }
         guard case .plan(var plan) = step else {
             throw SQLiteError.unexpected("a write could not be planned")
         }
         count(plan.outcome.row?.json.count ?? 0, table)
-        guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
-        if let refusal = try refusal(of: plan.change, by: operation, in: table.table) {
-            return .refused(refusal)
+        guard budget.fits(plan.outcome) else { return .rejected(.batchMemoryFull) }
+        if let rejection = try rejection(of: plan.change, by: operation, in: table.table) {
+            return .rejected(rejection)
         }
         // The rows that refer to a deleted one may be of the same table, and then took its timestamp.
-        if let last = stamped.first(where: { $0.table.clock == table.clock })?.stamp,
-            last >= stamp.value
+        if let last = timestamped.first(where: { $0.table.clock == table.clock })?.timestamp,
+            last >= timestamp.value
         {
-            stamp = try nextStamp(table)
-            if case .plan(let again) = planner.plan(operation, on: stored, stamp: stamp.value) {
+            timestamp = try nextTimestamp(table)
+            if case .plan(let again) = planner.plan(
+                operation,
+                on: stored,
+                timestamp: timestamp.value
+            ) {
                 plan = again
             }
         }
-        if let refusal = try UniqueCheck.refusal(of: plan.change, table, database) {
-            return .refused(refusal)
+        if let rejection = try UniqueCheck.rejection(of: plan.change, table, database) {
+            return .rejected(rejection)
         }
-        guard try execute(plan.change, stamp, table) else {
+        guard try execute(plan.change, timestamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be executed")
         }
-        try audit(plan.change, operation, stamp, table)
+        try audit(plan.change, operation, timestamp, table)
         return plan.outcome
     }
 
@@ -208,10 +217,10 @@ struct SQLiteWriteTransaction: WriteTransaction {
     private func audit(
         _ change: WritePlan.Change,
         _ operation: WriteOperation,
-        _ stamp: NextStamp,
+        _ timestamp: NextTimestamp,
         _ table: SQLiteTable
     ) throws {
-        let entry = AuditEntry(change, by: operation, in: table.table, stamp: stamp.value)
+        let entry = AuditEntry(change, by: operation, in: table.table, timestamp: timestamp.value)
         if let entry { try AuditLog.put(entry, database) }
     }
 
@@ -267,14 +276,14 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// Stores the planned row; returns false if the id of an insert already exists.
     private mutating func execute(
         _ change: WritePlan.Change,
-        _ stamp: NextStamp,
+        _ timestamp: NextTimestamp,
         _ table: SQLiteTable
     ) throws -> Bool {
         switch change {
         case .nothing: return true
         case .insert(let image):
             guard try insert(image, table) else { return false }
-            take(stamp, table)
+            take(timestamp, table)
         case .update(let image, let columns, let old):
             rowLeaves(old, table)
             if table.keepsBases {
@@ -287,20 +296,20 @@ struct SQLiteWriteTransaction: WriteTransaction {
             if table.log.isNeeded(for: old, image) {
                 try table.log.keep(
                     old.id,
-                    stamp: stamp.value,
+                    timestamp: timestamp.value,
                     isDeleted: image.isDeleted,
                     database
                 )
             }
             try update(image, columns, table)
-            take(stamp, table)
+            take(timestamp, table)
         case .remove(let old):
             rowLeaves(old, table)
-            try table.log.keep(old.id, stamp: stamp.value, isDeleted: true, database)
+            try table.log.keep(old.id, timestamp: timestamp.value, isDeleted: true, database)
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: old.id)
             try statement.run()
-            take(stamp, table)
+            take(timestamp, table)
             if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
         }
         return true
@@ -342,9 +351,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
     // MARK: - Clocks
 
     /// A table with the last commit timestamp that was assigned to its rows.
-    private struct StampedTable {
+    private struct TimestampedTable {
         var table: SQLiteTable
-        var stamp: Int64
+        var timestamp: Int64
         /// Whether a row has a timestamp of the transaction, so that the clock must be stored.
         var isChanged = true
         /// Whether the current group was the first to change the table.
@@ -352,45 +361,45 @@ struct SQLiteWriteTransaction: WriteTransaction {
     }
 
     /// A commit timestamp that is proposed but not assigned yet.
-    private struct NextStamp {
+    private struct NextTimestamp {
         var value: Int64
         /// Whether the timestamp begins another millisecond because a client counts the rows of the last one.
         var endsCount: Bool
     }
 
-    private func nextStamp(_ table: SQLiteTable) throws -> NextStamp {
-        let known = stamped.first { $0.table.clock == table.clock }?.stamp
-        let last = try known ?? storedStamp(table)
+    private func nextTimestamp(_ table: SQLiteTable) throws -> NextTimestamp {
+        let known = timestamped.first { $0.table.clock == table.clock }?.timestamp
+        let last = try known ?? storedTimestamp(table)
         let now = now()
-        let stamp = max(last + Self.spacing, now)
+        let timestamp = max(last + Self.spacing, now)
         let isCounted = table.head.isCounted.load(ordering: .sequentiallyConsistent)
-        guard isCounted, stamp / 1000 == last / 1000, stamp - now < Self.aheadMax else {
-            return NextStamp(value: stamp, endsCount: isCounted)
+        guard isCounted, timestamp / 1000 == last / 1000, timestamp - now < Self.aheadMax else {
+            return NextTimestamp(value: timestamp, endsCount: isCounted)
         }
-        return NextStamp(value: (last / 1000 + 1) * 1000, endsCount: isCounted)
+        return NextTimestamp(value: (last / 1000 + 1) * 1000, endsCount: isCounted)
     }
 
-    private func storedStamp(_ table: SQLiteTable) throws -> Int64 {
-        let statement = try database.prepare(ServerSchema.readStamp)
+    private func storedTimestamp(_ table: SQLiteTable) throws -> Int64 {
+        let statement = try database.prepare(ServerSchema.readTimestamp)
         defer { statement.reset() }
         statement.bind(1, text: table.name)
         return try statement.step() ? statement.integer(0) : 0
     }
 
     /// Assigns the commit timestamp to the row that was just stored.
-    private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
-        if stamp.endsCount, !isDryRun {
+    private mutating func take(_ timestamp: NextTimestamp, _ table: SQLiteTable) {
+        if timestamp.endsCount, !isDryRun {
             table.head.isCounted.store(false, ordering: .sequentiallyConsistent)
         }
-        guard let index = stamped.firstIndex(where: { $0.table.clock == table.clock }) else {
-            stamped.append(StampedTable(table: table, stamp: stamp.value))
+        guard let index = timestamped.firstIndex(where: { $0.table.clock == table.clock }) else {
+            timestamped.append(TimestampedTable(table: table, timestamp: timestamp.value))
             return
         }
-        stamped[index].stamp = stamp.value
-        guard !stamped[index].isChanged else { return }
-        stamped[index].table = table
-        stamped[index].isChanged = true
-        stamped[index].isFirstOfGroup = true
+        timestamped[index].timestamp = timestamp.value
+        guard !timestamped[index].isChanged else { return }
+        timestamped[index].table = table
+        timestamped[index].isChanged = true
+        timestamped[index].isFirstOfGroup = true
     }
 
     /// Performs the last step before the commit.
@@ -399,31 +408,31 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// new ones.
     ///
     /// - Returns: The changed tables with their clocks.
-    func finish() throws -> [TableStamp] {
+    func finish() throws -> [TableTimestamp] {
         if !ledgerPuts.isEmpty {
             var bytes: [String: Int] = [:]
             for put in ledgerPuts { bytes[put.caller, default: 0] += put.bytes }
             try ledger.charge(bytes, count: ledgerPuts.count)
         }
-        var stamps: [TableStamp] = []
-        for table in stamped where table.isChanged {
-            stamps.append(TableStamp(table: table.table.clock, stamp: table.stamp))
+        var timestamps: [TableTimestamp] = []
+        for table in timestamped where table.isChanged {
+            timestamps.append(TableTimestamp(table: table.table.clock, timestamp: table.timestamp))
         }
-        if stamps.count > 1 { stamps.sort { $0.table < $1.table } }
-        let statement = try database.prepare(ServerSchema.putStamp)
-        for stamp in stamps {
-            statement.bind(1, text: stamp.table)
-            statement.bind(2, integer: stamp.stamp)
+        if timestamps.count > 1 { timestamps.sort { $0.table < $1.table } }
+        let statement = try database.prepare(ServerSchema.putTimestamp)
+        for timestamp in timestamps {
+            statement.bind(1, text: timestamp.table)
+            statement.bind(2, integer: timestamp.timestamp)
             try statement.run()
         }
-        return stamps
+        return timestamps
     }
 
     /// Performs the first step after the commit, before any answer, because a read that begins after an answer
     /// must see its write.
     func advanceClocks() {
-        for table in stamped where table.isChanged {
-            table.table.head.clock.advance(to: table.stamp)
+        for table in timestamped where table.isChanged {
+            table.table.head.clock.advance(to: table.timestamp)
         }
     }
 }

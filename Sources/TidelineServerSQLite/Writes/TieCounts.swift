@@ -66,10 +66,10 @@ package final class TieCounts: Sendable {
     }
 
     /// Returns the number of departures that every later snapshot includes.
-    package func mark() -> Int { state.withLock { $0.departuresEnded } }
+    package func departureCount() -> Int { state.withLock { $0.departuresEnded } }
 
-    /// Begins to count the rows that leave the millisecond, including those since the mark.
-    package func watch(_ updatedAt: Int64, since mark: Int) {
+    /// Begins to count the rows that leave the millisecond, including those since that number.
+    package func watch(_ updatedAt: Int64, since count: Int) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
             guard state.left[millisecond] == nil, !state.mayHaveLost(millisecond) else { return }
@@ -82,11 +82,11 @@ package final class TieCounts: Sendable {
                 state.watched[state.nextWatched] = millisecond
                 state.nextWatched = (state.nextWatched + 1) % Self.watchedMax
             }
-            guard state.departures - mark <= Self.recentMax else {
+            guard state.departures - count <= Self.recentMax else {
                 state.left[millisecond] = Self.all
                 return
             }
-            state.left[millisecond] = (mark..<state.departures).count { number in
+            state.left[millisecond] = (count..<state.departures).count { number in
                 state.recent[number % Self.recentMax] == millisecond
             }
         }

@@ -27,7 +27,7 @@ struct UniqueCheck: Sendable {
     }
 
     /// Returns the rejection of a change that would make two rows equal; nil if it makes none.
-    static func refusal(
+    static func rejection(
         of change: WritePlan.Change,
         _ table: SQLiteTable,
         _ database: Database
@@ -41,7 +41,7 @@ struct UniqueCheck: Sendable {
             for (place, value) in values.enumerated() {
                 statement.bind(Int32(place + 2), value)
             }
-            if try statement.step() { return check.rule.refusal }
+            if try statement.step() { return check.rule.rejection }
         }
         return nil
     }

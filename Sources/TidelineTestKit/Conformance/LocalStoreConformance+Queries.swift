@@ -73,10 +73,10 @@ extension LocalStoreConformance {
         },
         Check("an unknown column in a filter is an error") { probe in
             let filter = try Filter { $0["nowhere"] == 1 }
-            let isRefused = await probe.throwsError {
+            let isRejected = await probe.throwsError {
                 _ = try await probe.rows(TableQuery(filter: filter))
             }
-            try probe.expect(isRefused, "the filter is accepted")
+            try probe.expect(isRejected, "the filter is accepted")
         },
     ]
 

@@ -55,11 +55,11 @@ extension TableStoreConformance {
             batch.budget = AnswerBudget(reservation: AnswerReservation(in: memory))
             let outcomes = try await probe.store.write(batch)
             try probe.expect(outcomes.count, 3, "the number of outcomes")
-            guard case .done = outcomes[0], case .refused(_, let group) = outcomes[1],
-                case .refused(0, let last) = outcomes[2]
+            guard case .done = outcomes[0], case .rejected(_, let group) = outcomes[1],
+                case .rejected(0, let last) = outcomes[2]
             else { throw Failure(check: probe.check, detail: "the outcomes are different") }
             for outcome in [group, last] {
-                let code = outcome.refusal?.code
+                let code = outcome.rejection?.code
                 try probe.expect(code, ServerError.batchMemoryFull.code, "the code")
             }
             try probe.expect(try await probe.ids(), ["a", "small"], "the rows")
@@ -111,12 +111,12 @@ extension TableStoreConformance {
                 ["done", "rejected 0", "done"],
                 "the outcomes"
             )
-            guard case .refused(_, let outcome) = outcomes[1] else { return }
-            try probe.expect(outcome.refusal?.status, 413, "the status")
+            guard case .rejected(_, let outcome) = outcomes[1] else { return }
+            try probe.expect(outcome.rejection?.status, 413, "the status")
             try probe.expect(try await probe.ids(), ["a", "c"], "the rows")
         },
         Check("a table that a group creates is rolled back with the group") { probe in
-            let new = Table(TableDefinition("New", columns: Sample.columns), made: .nothing)
+            let new = Table(TableDefinition("New", columns: Sample.columns), existing: .nothing)
             try await probe.insert("taken")
             let group = WriteBatch.Group([
                 WriteBatch.Write(probe.operation(.insert, "a"), in: new),
@@ -159,7 +159,7 @@ extension TableStoreConformance.Probe {
     static func word(_ outcome: GroupOutcome) -> String {
         switch outcome {
         case .done: "done"
-        case .refused(let place, _): "rejected \(place)"
+        case .rejected(let place, _): "rejected \(place)"
         case .failed: "failed"
         case .dependencyFailed: "depends"
         case .notReached: "not reached"

@@ -8,7 +8,7 @@ extension TableStoreConformance {
         Check("only the old and the new owner receive a change of owner") { probe in
             try await probe.insert("a", Sample.text("ann"), in: Sample.owned)
             try await probe.insert("b", Sample.text("bob"), in: Sample.owned)
-            let start = try await probe.store.clock(of: Sample.owned).stamp
+            let start = try await probe.store.clock(of: Sample.owned).timestamp
             let moved = try await probe.write(
                 probe.operation(.merge, "a", Sample.text("bob")),
                 in: Sample.owned
@@ -19,7 +19,7 @@ extension TableStoreConformance {
             try probe.expect(try await probe.changes(after: start, owner: "bob"), ["+a"], "bob")
             try probe.expect(try await probe.changes(after: start, owner: "carl"), [], "carl")
             // After that, further changes of the row do not concern ann.
-            let later = try await probe.store.clock(of: Sample.owned).stamp
+            let later = try await probe.store.clock(of: Sample.owned).timestamp
             _ = try await probe.write(
                 probe.operation(.merge, "a", Sample.text("carl")),
                 in: Sample.owned
@@ -35,7 +35,7 @@ extension TableStoreConformance {
         Check("a row leaves a view in the transaction of the write") { probe in
             try await probe.insert("a", Sample.text("ann"), in: Sample.owned)
             try await probe.insert("taken", Sample.text("ann"), in: Sample.owned)
-            let start = try await probe.store.clock(of: Sample.owned).stamp
+            let start = try await probe.store.clock(of: Sample.owned).timestamp
             let group = WriteBatch.Group([
                 WriteBatch.Write(
                     probe.operation(.merge, "a", Sample.text("bob")),
@@ -50,7 +50,7 @@ extension TableStoreConformance {
             try probe.expect(try await probe.text("a", in: Sample.owned), .text("ann"), "the row")
         },
         Check("changes are in commit order, in pages of any size") { probe in
-            let start = try await probe.store.clock(of: Sample.owned).stamp
+            let start = try await probe.store.clock(of: Sample.owned).timestamp
             for number in 0..<9 {
                 let owner = number % 3 == 0 ? "ann" : "bob"
                 try await probe.insert("r\(number)", Sample.text(owner), in: Sample.owned)
@@ -82,7 +82,7 @@ extension TableStoreConformance {
             ]
             for (number, start) in starts.enumerated() {
                 try await probe.insert("r\(number)", Sample.text("ann"), in: Sample.owned)
-                let last = try await probe.store.clock(of: Sample.owned).stamp
+                let last = try await probe.store.clock(of: Sample.owned).timestamp
                 var definitions = Sample.definitions
                 definitions[3].owner = start.owner
                 _ = try await probe.store.prepare(
@@ -91,7 +91,7 @@ extension TableStoreConformance {
                     isComplete: false
                 )
                 let clock = try await probe.store.clock(of: Sample.owned)
-                try probe.expect(clock.stamp, last, "the timestamp, start \(number)")
+                try probe.expect(clock.timestamp, last, "the timestamp, start \(number)")
                 try probe.expect(clock.horizon == last, start.rises, "a rise, start \(number)")
             }
         },

@@ -58,7 +58,7 @@ extension TableStoreConformance {
                 write,
                 key: probe.key("one", caller: "ann", digest: [9])
             )
-            try probe.expect(other.refusal?.status, 400, "another request")
+            try probe.expect(other.rejection?.status, 400, "another request")
         },
         Check("two equal requests in one batch are executed once") { probe in
             let write = probe.write(.insert, "a", probe.key("one"))
@@ -109,7 +109,7 @@ extension TableStoreConformance {
             let known = try await probe.write(write, key: probe.key("kept"))
             try probe.expect(known.decision, .insert, "a key that the ledger still has")
             let old = try await probe.write(probe.operation(.insert, "c"), key: probe.key("old"))
-            try probe.expect(old.refusal?.status, 412, "31 days")
+            try probe.expect(old.rejection?.status, 412, "31 days")
             try probe.expect(old.row == nil, "a row is returned")
             try probe.expect(try await probe.ids(), ["a", "b"], "the rows")
         },
@@ -121,7 +121,7 @@ extension TableStoreConformance {
             var write = probe.write(.insert, "a", key)
             write.isRepeatOnly = true
             let batch = WriteBatch([WriteBatch.Group([write])])
-            guard case .refused(0, let outcome)? = try await probe.store.write(batch).first else {
+            guard case .rejected(0, let outcome)? = try await probe.store.write(batch).first else {
                 throw probe.failure("a write that may only be a repeat is executed")
             }
             try probe.expect(outcome.decision, .outdated, "the decision")

@@ -84,9 +84,9 @@ extension TableStoreConformance {
             _ = try await probe.write(probe.operation(.merge, "a", Sample.text("one")))
             var stale = probe.operation(.merge, "a", Sample.text("two"))
             stale.conditions.ifMatch = .strong([RowVersion.text(first.version)])
-            let refused = try await probe.write(stale)
-            try probe.expect(refused.decision, .preconditionFailed, "an old version")
-            try probe.expect(refused.row != nil, "the row is not returned")
+            let rejected = try await probe.write(stale)
+            try probe.expect(rejected.decision, .preconditionFailed, "an old version")
+            try probe.expect(rejected.row != nil, "the row is not returned")
             stale.conflict = .serverWins
             let kept = try await probe.write(stale)
             try probe.expect(kept.decision, .keepStored, "an old version, server wins")
@@ -120,8 +120,8 @@ extension TableStoreConformance {
             try probe.expect(text, .text("theirs"), "the other side's column")
             mine.values[1] = nil
             mine.values[0] = .text("mine")
-            let refused = try await probe.write(mine, in: Sample.merging)
-            try probe.expect(refused.decision, .preconditionFailed, "the same column")
+            let rejected = try await probe.write(mine, in: Sample.merging)
+            try probe.expect(rejected.decision, .preconditionFailed, "the same column")
         },
         Check("a row outside the visibility filter is treated as missing") { probe in
             let view = QueryExpression(
@@ -154,7 +154,7 @@ extension TableStoreConformance {
             leave.view = view
             leave.staysInView = true
             let left = try await probe.write(leave)
-            try probe.expect(left.refusal?.status, 403, "a write that hides the row")
+            try probe.expect(left.rejection?.status, 403, "a write that hides the row")
             try probe.expect(try await probe.text("mine"), .text("mine"), "the row")
             var request = ListRequest()
             request.view = view
@@ -163,16 +163,16 @@ extension TableStoreConformance {
         Check("a successful write creates the missing columns and tables") { probe in
             var definition = Sample.definitions[0]
             definition.schema.columns.append(ColumnDefinition("extra", .string))
-            let wider = Table(definition, made: .part(Sample.table))
+            let wider = Table(definition, existing: .part(Sample.table))
             try await probe.insert("a")
             let values = Sample.nothing + [.text("more")]
-            let refused = try await probe.write(probe.operation(.insert, "a", values), in: wider)
-            try probe.expect(refused.decision, .exists, "an existing id")
-            try probe.expect(refused.grown == nil, "a rejected write created a column")
+            let rejected = try await probe.write(probe.operation(.insert, "a", values), in: wider)
+            try probe.expect(rejected.decision, .exists, "an existing id")
+            try probe.expect(rejected.grown == nil, "a rejected write created a column")
             let done = try await probe.write(probe.operation(.insert, "b", values), in: wider)
             let names = done.grown?.schema.columns.map(\.name) ?? []
             try probe.expect(names.last, "extra", "the columns")
-            let new = Table(TableDefinition("New", columns: Sample.columns), made: .nothing)
+            let new = Table(TableDefinition("New", columns: Sample.columns), existing: .nothing)
             let first = try await probe.write(probe.operation(.insert, "a"), in: new)
             try probe.expect(first.grown?.name, "New", "the table")
         },

@@ -140,7 +140,7 @@ extension TableStoreConformance {
             write.repeatKey = key
             switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
             case .done(let outcomes)? where outcomes.count == 1: return outcomes[0]
-            case .refused(0, let outcome)?: return outcome
+            case .rejected(0, let outcome)?: return outcome
             case let other: throw failure("one write returned \(String(describing: other))")
             }
         }

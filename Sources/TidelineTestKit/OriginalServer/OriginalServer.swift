@@ -110,7 +110,7 @@ public final class OriginalServer: Transport {
             )
         }
         guard speaks(request) else {
-            return refusal(
+            return rejection(
                 400,
                 """
                 An invalid API version was specified in the request, this request needs to specify \
@@ -135,7 +135,7 @@ public final class OriginalServer: Transport {
         }
     }
 
-    private func refusal(_ status: Int, _ text: String) -> TransportResponse {
+    private func rejection(_ status: Int, _ text: String) -> TransportResponse {
         .error(status, text, flavor)
     }
 

@@ -25,13 +25,13 @@ extension OriginalTable {
         do {
             if let text = request["$filter"] {
                 let filter = try ODataParser.filter(text, dialect: .v3)
-                if let refusal = check(filter) { return refusal }
+                if let rejection = check(filter) { return rejection }
                 fitting = fitting.filter { matches(filter, $0) }
             }
             if let text = request["$orderby"] {
                 order = try ODataParser.orderBy(text, dialect: .v3)
                 for key in order {
-                    if let refusal = check(key.expression) { return refusal }
+                    if let rejection = check(key.expression) { return rejection }
                 }
             }
             select = request["$select"]?.split(separator: ",").map {
@@ -190,8 +190,9 @@ extension OriginalTable {
             }
             guard let value = stored.row[name] else { return .null }
             // A date in a text column is compared as a date.
-            if case .string(let text) = value, text.hasSuffix("Z"), let stamp = Timestamp(text) {
-                return .date(stamp.date)
+            if case .string(let text) = value, text.hasSuffix("Z"), let timestamp = Timestamp(text)
+            {
+                return .date(timestamp.date)
             }
             return value
         }

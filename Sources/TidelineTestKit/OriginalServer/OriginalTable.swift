@@ -46,16 +46,16 @@ struct OriginalTable {
         if definition.disabled.contains(request.method) {
             return TransportResponse(status: 405, body: Array("Method Not Allowed".utf8))
         }
-        let stamp = Timestamp(now)
+        let timestamp = Timestamp(now)
         switch (request.method, id) {
         case ("GET", nil): return list(request)
         case ("GET", let id?): return read(id, request)
-        case ("POST", nil): return insert(request, stamp, makeID)
-        case ("POST", let id?): return undelete(id, request, stamp)
-        case ("PATCH", _): return update(id, request, stamp)
-        case ("PUT", let id?) where flavor == .dotNet: return update(id, request, stamp)
-        case ("DELETE", let id?): return delete(id, request, stamp)
-        case ("DELETE", nil) where flavor == .node: return deleteMatches(request, stamp)
+        case ("POST", nil): return insert(request, timestamp, makeID)
+        case ("POST", let id?): return undelete(id, request, timestamp)
+        case ("PATCH", _): return update(id, request, timestamp)
+        case ("PUT", let id?) where flavor == .dotNet: return update(id, request, timestamp)
+        case ("DELETE", let id?): return delete(id, request, timestamp)
+        case ("DELETE", nil) where flavor == .node: return deleteMatches(request, timestamp)
         case ("HEAD", _): return TransportResponse(status: 500)
         default: return .page(404, "Cannot \(request.method)")
         }
@@ -90,8 +90,8 @@ struct OriginalTable {
     }
 
     /// Returns a time as a string; .NET omits zeros at the end of the fraction.
-    private func text(_ stamp: Timestamp) -> String {
-        let text = stamp.text
+    private func text(_ timestamp: Timestamp) -> String {
+        let text = timestamp.text
         guard flavor == .dotNet, text.hasSuffix("Z"), text.contains(".") else { return text }
         var digits = text.dropLast()
         while digits.hasSuffix("0") { digits.removeLast() }
@@ -123,7 +123,7 @@ struct OriginalTable {
         let sent: Row
         switch body(request) {
         case .success(let row): sent = row
-        case .failure(let refusal): return refusal.response
+        case .failure(let rejection): return rejection.response
         }
         var row = payload(sent)
         if definition.autoIncrement {
@@ -141,7 +141,7 @@ struct OriginalTable {
                     "The operation failed due to a conflict: 'Cannot insert duplicate key'."
                 )
         }
-        if let refusal = adopt(row) { return refusal }
+        if let rejection = adopt(row) { return rejection }
         var stored = Stored(
             row: typed(row),
             updatedAt: now,
@@ -167,7 +167,7 @@ struct OriginalTable {
         let sent: Row
         switch body(request) {
         case .success(let row): sent = row
-        case .failure(let refusal): return refusal.response
+        case .failure(let rejection): return rejection.response
         }
         if let id = sent["id"], let pathID, Self.text(id) != pathID {
             return error(400, "The item ID and querystring ID did not match")
@@ -175,12 +175,12 @@ struct OriginalTable {
         let id = pathID ?? Self.text(sent["id"])
         guard let place = place(of: id, includingDeleted: false) else { return missing }
         let expected = request.ifMatch ?? (flavor == .node ? sent.version : nil)
-        if let refusal = stale(place, expected, request) { return refusal }
+        if let rejection = stale(place, expected, request) { return rejection }
         let changes = payload(sent)
         if flavor == .node, changes.names.isEmpty {
             return error(500, "SQLITE_ERROR: near \"WHERE\": syntax error")
         }
-        if let refusal = adopt(changes) { return refusal }
+        if let rejection = adopt(changes) { return rejection }
         var row = request.method == "PUT" ? ["id": .string(id)] : rows[place].row
         for (name, value) in typed(changes) { row[name] = value }
         rows[place].row = row
@@ -194,7 +194,7 @@ struct OriginalTable {
         _ now: Timestamp
     ) -> TransportResponse {
         guard let place = place(of: id, includingDeleted: false) else { return missing }
-        if let refusal = stale(place, request.ifMatch, request) { return refusal }
+        if let rejection = stale(place, request.ifMatch, request) { return rejection }
         let answer = remove(place, now)
         return flavor == .node ? item(200, answer) : TransportResponse(status: 204)
     }
@@ -225,7 +225,7 @@ struct OriginalTable {
         _ now: Timestamp
     ) -> TransportResponse {
         guard let place = place(of: id, includingDeleted: true) else { return missing }
-        if let refusal = stale(place, request.ifMatch, request) { return refusal }
+        if let rejection = stale(place, request.ifMatch, request) { return rejection }
         rows[place].isDeleted = false
         touch(place, now)
         return item(flavor == .node ? 201 : 200, rows[place])
@@ -276,23 +276,23 @@ struct OriginalTable {
 
     // MARK: - Bodies
 
-    private struct Refusal: Error {
+    private struct Rejection: Error {
         var response: TransportResponse
     }
 
-    private func body(_ request: OriginalRequest) -> Result<Row, Refusal> {
+    private func body(_ request: OriginalRequest) -> Result<Row, Rejection> {
         let row: Row
         switch OriginalJSON.body(request.body) {
         case .row(let body): row = body
-        case .malformed(let text): return .failure(Refusal(response: error(400, text)))
+        case .malformed(let text): return .failure(Rejection(response: error(400, text)))
         case .array:
-            return .failure(Refusal(response: error(500, "0 is not a valid identifier.")))
+            return .failure(Rejection(response: error(500, "0 is not a valid identifier.")))
         }
         guard flavor == .node else { return .success(row) }
         for name in ["createdAt", "updatedAt", "deleted"]
         where row.names.contains(where: { $0.lowercased() == name.lowercased() }) {
             return .failure(
-                Refusal(
+                Rejection(
                     response: error(
                         400,
                         "Cannot update item with property '\(name)' as it is reserved"

@@ -78,12 +78,12 @@ package final class AlternatingStore: TableStore {
     package func epoch() async throws -> String { try await next.epoch() }
 
     /// Watches all stores; each reports its own commits immediately, and those of other stores later.
-    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+    package func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws {
         for store in stores {
-            try await store.watch { [self] stamps in
+            try await store.watch { [self] timestamps in
                 let news = reported.withLock { reported in
-                    let news = stamps.filter { $0.stamp > reported[$0.table] ?? -1 }
-                    for stamp in news { reported[stamp.table] = stamp.stamp }
+                    let news = timestamps.filter { $0.timestamp > reported[$0.table] ?? -1 }
+                    for timestamp in news { reported[timestamp.table] = timestamp.timestamp }
                     return news
                 }
                 if !news.isEmpty { report(news) }

@@ -85,7 +85,7 @@ package final class BlockingStore: TableStore {
 
     package func epoch() async throws -> String { try wait { try await $0.epoch() } }
 
-    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+    package func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws {
         try wait { try await $0.watch(report) }
     }
 

@@ -143,13 +143,13 @@ extension ProcessTests {
                 )
                 #expect((Self.object(token)["token"] as? String)?.split(separator: ".").count == 3)
                 #expect(!token.output.contains("0123456789abcdef"))
-                let made = try await server.wire.send(
+                let created = try await server.wire.send(
                     "POST",
                     "/tables/T",
                     #"{"id":"a"}"#,
                     headers: ["X-ZUMO-AUTH": try #require(Self.object(token)["token"] as? String)]
                 )
-                #expect(made.status == 201)
+                #expect(created.status == 201)
                 let audit = try await workspace.run(
                     .tideline,
                     ["audit", "--table", "t", "--last", "5", "--json"] + place

@@ -39,11 +39,11 @@ extension ProcessTests {
         @Test("Only a client that trusts the new authority can connect to the server")
         func aClientThatTrustsTheAuthorityIsServed() async throws {
             try await withWorkspace { space in
-                let made = try await Self.certificate(space, "127.0.0.1,localhost")
-                #expect(made.code == 0 && made.error == "")
+                let created = try await Self.certificate(space, "127.0.0.1,localhost")
+                #expect(created.code == 0 && created.error == "")
                 let authority = space.path("certificates/authority.pem")
-                #expect(made.output.contains(authority))
-                #expect(made.output.contains("Certificate Trust Settings"))
+                #expect(created.output.contains(authority))
+                #expect(created.output.contains("Certificate Trust Settings"))
                 let server = try await ServerProcess.start(
                     in: space,
                     configuration: Self.configuration(level: "info")

@@ -45,11 +45,11 @@ extension ProcessTests {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let folder = workspace.path("certificates")
-                let made = try await workspace.run(
+                let created = try await workspace.run(
                     .tideline,
                     ["certificate", "--host", "127.0.0.1", "--directory", folder]
                 )
-                #expect(made.code == 0)
+                #expect(created.code == 0)
                 let server = try await ServerProcess.start(
                     in: workspace,
                     configuration: """
@@ -82,7 +82,7 @@ extension ProcessTests {
                     good
                 )
                 #expect(taken.code == 0 && taken.states["token"] == "fine")
-                let refused = try await Self.doctor(
+                let rejected = try await Self.doctor(
                     workspace,
                     url,
                     "--authority",
@@ -90,7 +90,7 @@ extension ProcessTests {
                     "--token",
                     bad
                 )
-                #expect(refused.code == 1 && refused.states["token"] == "fault")
+                #expect(rejected.code == 1 && rejected.states["token"] == "fault")
                 // A table requires a token.
                 let todo = TodoProgram(workspace, "store.db")
                 _ = try await todo.add("milk")
@@ -179,8 +179,8 @@ extension ProcessTests {
                 for hasRow in [false, true] {
                     if hasRow {
                         let row = #"{"id":"a","text":"x"}"#
-                        let made = try await server.wire.send("POST", "/tables/TodoItem", row)
-                        #expect(made.status == 201)
+                        let created = try await server.wire.send("POST", "/tables/TodoItem", row)
+                        #expect(created.status == 201)
                     }
                     let dropped = try await Self.doctor(
                         workspace,

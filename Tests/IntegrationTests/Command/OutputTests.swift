@@ -49,8 +49,8 @@ extension ProcessTests {
         func aFileGetsNoDescriptorOfAStream() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
-                let made = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
-                #expect(made.status == 201)
+                let created = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
+                #expect(created.status == 201)
                 #expect(try await server.stop() == .exit(0))
                 let lock = URL(filePath: space.path("server.db-lock"))
                 let database = "sqlite:" + space.path("server.db")

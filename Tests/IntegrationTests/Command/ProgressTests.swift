@@ -33,12 +33,12 @@ extension ProcessTests {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 for number in 0..<50 {
-                    let made = try await server.wire.send(
+                    let created = try await server.wire.send(
                         "POST",
                         "/tables/Note",
                         #"{"id":"\#(number)"}"#
                     )
-                    #expect(made.status == 201)
+                    #expect(created.status == 201)
                 }
                 #expect(try await server.stop() == .exit(0))
                 let database = "sqlite:" + space.path("server.db")

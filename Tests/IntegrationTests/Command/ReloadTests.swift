@@ -34,12 +34,12 @@ extension ProcessTests {
 
         private static func token(_ user: String, _ space: Workspace) async throws -> String {
             let config = space.path("tideline.json")
-            let made = try await space.run(
+            let created = try await space.run(
                 .tideline,
                 ["token", "--config", config, "--subject", user]
             )
-            #expect(made.code == 0, "\(made.error)")
-            return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            #expect(created.code == 0, "\(created.error)")
+            return created.output.trimmingCharacters(in: .whitespacesAndNewlines)
         }
 
         @Test("SIGHUP applies changed settings, and the dashboard shows the ones in effect")
@@ -49,11 +49,11 @@ extension ProcessTests {
                 _ = try space.file("one.key", String(repeating: "1", count: 32) + "\n")
                 _ = try space.file("two.key", String(repeating: "2", count: 32) + "\n")
                 for folder in ["one", "two"] {
-                    let made = try await space.run(
+                    let created = try await space.run(
                         .tideline,
                         ["certificate", "--host", "127.0.0.1", "--directory", space.path(folder)]
                     )
-                    #expect(made.code == 0)
+                    #expect(created.code == 0)
                 }
                 let server = try await ServerProcess.start(
                     in: space,
@@ -129,11 +129,11 @@ extension ProcessTests {
                 let database = "sqlite:" + space.path("server.db")
                 let before = Int(Date().timeIntervalSince1970)
                 for name in ["a.db", "b.db"] {
-                    let made = try await space.run(
+                    let created = try await space.run(
                         .tideline,
                         ["backup", space.path(name), "--database", database]
                     )
-                    #expect(made.code == 0, "\(made.error)")
+                    #expect(created.code == 0, "\(created.error)")
                     let time = try #require(try await told())
                     #expect((before - 1...before + 60).contains(time))
                 }
@@ -158,11 +158,11 @@ extension ProcessTests {
                 _ = try await server.stop()
                 let database = "sqlite:" + space.path("server.db")
                 for name in ["server.db-backup", "other.db"] {
-                    let made = try await space.run(
+                    let created = try await space.run(
                         .tideline,
                         ["backup", space.path(name), "--database", database]
                     )
-                    #expect(made.code == 0, "\(made.error)")
+                    #expect(created.code == 0, "\(created.error)")
                     let kept = space.path("server.db-backup")
                     let attributes = try FileManager.default.attributesOfItem(atPath: kept)
                     #expect(attributes[.size] as? Int ?? 0 > 0)

@@ -154,11 +154,11 @@ extension ProcessTests {
                 )
                 #expect(again.output == printed.output)
                 // Through the configuration of a server, too.
-                let made = try await workspace.run(
+                let created = try await workspace.run(
                     .tideline,
                     ["schema", "--from-models", document]
                 )
-                let tables = try workspace.file("made.json", made.output)
+                let tables = try workspace.file("made.json", created.output)
                 let third = try await workspace.run(
                     .tideline,
                     ["models", "--swift", "--config", tables]
@@ -249,9 +249,9 @@ extension ProcessTests {
             try await withWorkspace { workspace in
                 let json = try SchemaDocument(of: [Job.self]).json
                 let app = try workspace.file("app.json", json)
-                let made = try await workspace.run(.tideline, ["schema", "--from-models", app])
-                #expect(made.code == 0, "\(made.error)")
-                let own = try workspace.file("own.json", made.output)
+                let created = try await workspace.run(.tideline, ["schema", "--from-models", app])
+                #expect(created.code == 0, "\(created.error)")
+                let own = try workspace.file("own.json", created.output)
                 let valid = try await workspace.run(.tideline, ["check", "--config", own])
                 #expect(valid.code == 0, "\(valid.output)")
                 let same = try await workspace.run(

@@ -352,14 +352,14 @@ import TidelineServer
                 #expect(
                     try await Self.listen(server.port, "/$events?tables=b").reader.status == 401
                 )
-                let made = try await workspace.run(
+                let created = try await workspace.run(
                     .tideline,
                     ["token", "--config", file, "--subject", "olga", "--expires", "2"]
                 )
-                let token = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+                let token = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
                 let header = "Authorization: Bearer \(token)\r\n"
                 let listener = try await Self.listen(server.port, "/$events?tables=b", header)
-                #expect(listener.reader.status == 200, "\(made.error)")
+                #expect(listener.reader.status == 200, "\(created.error)")
                 // The stream ends when the token expires.
                 #expect(try await listener.change() == nil)
                 let late = try await Self.listen(server.port, "/$events?tables=b", header)

@@ -267,7 +267,7 @@ private struct Overlap: Sendable {
                 }
                 return try connection.execute("COMMIT")
             } catch let error as PostgresError where error.isTransient {
-                _ = connection.settle()
+                _ = connection.endTransaction()
             }
         }
     }

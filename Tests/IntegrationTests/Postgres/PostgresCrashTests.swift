@@ -18,16 +18,16 @@ extension ProcessTests {
 
         /// The writes that were answered with success.
         private final class Load: Sendable {
-            private let state = Mutex<(texts: Set<String>, refusals: Int, isOver: Bool)>(
+            private let state = Mutex<(texts: Set<String>, rejections: Int, isOver: Bool)>(
                 ([], 0, false)
             )
 
             var texts: Set<String> { state.withLock { $0.texts } }
-            var refusals: Int { state.withLock { $0.refusals } }
+            var rejections: Int { state.withLock { $0.rejections } }
             var isOver: Bool { state.withLock { $0.isOver } }
 
             func succeeded(_ text: String) { state.withLock { _ = $0.texts.insert(text) } }
-            func refused() { state.withLock { $0.refusals += 1 } }
+            func rejected() { state.withLock { $0.rejections += 1 } }
             func end() { state.withLock { $0.isOver = true } }
         }
 
@@ -61,7 +61,7 @@ extension ProcessTests {
                     #expect(texts.count == load.texts.count)
                     #expect(Set(texts) == load.texts)
                 }
-                #expect(load.refusals > 0)
+                #expect(load.rejections > 0)
                 for server in servers { #expect(try await server.stop() == .exit(0)) }
             }
         }
@@ -83,7 +83,7 @@ extension ProcessTests {
                     if isStored || load.isOver { return true }
                     #expect(answer.status == 503, "\(answer.object)")
                     #expect(answer.headers["Retry-After"] != nil)
-                    load.refused()
+                    load.rejected()
                     return false
                 }
                 guard isStored else { return }
@@ -143,13 +143,13 @@ extension ProcessTests {
                 #expect(created.status == 201)
                 let write = try await stand(still, within: url)
                 // The stopped server holds the lock of the table clock.
-                let refusal = try await other.wire.send(
+                let rejection = try await other.wire.send(
                     "POST",
                     "/tables/TodoItem",
                     #"{"id":"refused"}"#
                 )
                 // PostgreSQL may end the transaction of the stopped server while the write waits.
-                #expect(refusal.status == 503 || refusal.status == 201)
+                #expect(rejection.status == 503 || rejection.status == 201)
                 _ = try await eventually("a write with one server stopped", within: .seconds(60)) {
                     let answer = try await other.wire.send(
                         "POST",
@@ -192,9 +192,9 @@ extension ProcessTests {
                         #"{"text":"second"}"#
                     )
                 }
-                let look = try PostgresConnection(PostgresAddress(url))
+                let connection = try PostgresConnection(PostgresAddress(url))
                 func count(_ condition: String) throws -> Int64 {
-                    try look.run(
+                    try connection.run(
                         """
                         SELECT count(*) FROM pg_stat_activity
                         WHERE datname = current_database() AND \(condition)

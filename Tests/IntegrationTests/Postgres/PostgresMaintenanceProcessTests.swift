@@ -28,8 +28,8 @@ extension ProcessTests {
                 let backup = try await workspace.run(.tideline, ["backup"] + options)
                 #expect(backup.code == 1 && backup.output.contains("pg_basebackup"))
                 let file = workspace.path("backup.db")
-                let refused = try await workspace.run(.tideline, ["backup", file] + options)
-                #expect(refused.code == 1 && refused.error.contains("is not a file"))
+                let rejected = try await workspace.run(.tideline, ["backup", file] + options)
+                #expect(rejected.code == 1 && rejected.error.contains("is not a file"))
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a","rank":1}"#)
                 _ = try await server.stop()
                 _ = try workspace.file(
@@ -93,10 +93,10 @@ extension ProcessTests {
             _ workspace: Workspace
         ) async throws {
             let words = ["copy", "--from", source, "--to", target]
-            let look = try PostgresConnection(PostgresAddress(target))
+            let connection = try PostgresConnection(PostgresAddress(target))
             let first = try workspace.start(.tideline, words)
             _ = try await eventually("a copy under way") { () -> Bool? in
-                let found = try? look.run(
+                let found = try? connection.run(
                     "SELECT \"value\" FROM tideline.state WHERE \"key\" = 'copy'"
                 )
                 let progress = found.map { $0.count > 0 ? $0.text(0, 0) : "" } ?? ""

@@ -43,8 +43,8 @@ extension ProcessTests {
                         in: workspace,
                         database: both + option
                     )
-                    let made = try await server.wire.send("POST", "/tables/Note", "{}")
-                    #expect(made.status == 201)
+                    let created = try await server.wire.send("POST", "/tables/Note", "{}")
+                    #expect(created.status == 201)
                     #expect(try await server.stop() == .exit(0))
                 }
                 // A database that accepts no writes, and is not a standby.
@@ -80,8 +80,8 @@ extension ProcessTests {
                 for number in 0..<20 {
                     if number == 10 { try standby.pauseReplay() }
                     let note = "{\"id\":\"n\(number)\"}"
-                    let made = try await wire.send("POST", "/tables/Note", note)
-                    #expect(made.status == 201)
+                    let created = try await wire.send("POST", "/tables/Note", note)
+                    #expect(created.status == 201)
                     let filter = "$filter=id%20eq%20'n\(number)'"
                     let page = try await wire.send("GET", "/tables/Note?\(filter)")
                     #expect(page.rows.count == 1, "\(number)")

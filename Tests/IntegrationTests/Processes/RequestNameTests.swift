@@ -12,15 +12,15 @@ extension ProcessTests {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port
-                let refusal = try await blocking {
+                let rejection = try await blocking {
                     let connection = try RawConnection(port: port)
                     try connection.send(
                         "GET /tables/Note HTTP/1.1\r\nX-Request-ID: mine\r\n\r\n"
                     )
                     return String(decoding: try connection.rest(), as: UTF8.self)
                 }
-                #expect(refusal.hasPrefix("HTTP/1.1 400 "))
-                #expect(refusal.contains("\r\nX-Request-ID: mine\r\n"))
+                #expect(rejection.hasPrefix("HTTP/1.1 400 "))
+                #expect(rejection.contains("\r\nX-Request-ID: mine\r\n"))
                 let answer = try await server.wire.send("GET", "/tables/Note")
                 let name = try #require(answer.headers["X-Request-ID"])
                 _ = try await eventually("two lines") {

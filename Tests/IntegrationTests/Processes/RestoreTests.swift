@@ -51,8 +51,8 @@ extension ProcessTests {
                 #expect(backup.code == 0 && backup.output.contains(file), "\(backup.error)")
                 // Rows that the backup does not have:
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"late"}"#)
-                let refused = try await Self.tideline(workspace, "backup", file)
-                #expect(refused.code == 1 && refused.error.contains("exists"))
+                let rejected = try await Self.tideline(workspace, "backup", file)
+                #expect(rejected.code == 1 && rejected.error.contains("exists"))
                 let running = try await Self.tideline(workspace, "restored")
                 #expect(running.code == 1 && running.error.contains("in use by another server"))
                 try await server.process.destroy()

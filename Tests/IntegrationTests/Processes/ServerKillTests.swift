@@ -88,9 +88,11 @@ extension ProcessTests {
             let file = try DatabaseFile(path)
             try file.expectIntact()
             let count = try file.integer(#"SELECT count(*) FROM "TodoItem""#)
-            let stamps = try file.integer(#"SELECT count(DISTINCT "updatedAt") FROM "TodoItem""#)
+            let timestamps = try file.integer(
+                #"SELECT count(DISTINCT "updatedAt") FROM "TodoItem""#
+            )
             let versions = try file.integer(#"SELECT count(DISTINCT "version") FROM "TodoItem""#)
-            #expect(count == stamps)
+            #expect(count == timestamps)
             #expect(count == versions)
             for round in 0..<Self.rounds {
                 let outside = try file.integer(

@@ -68,11 +68,11 @@ extension ProcessTests {
                 )
                 #expect(try await server.wire.send("GET", "/health/ready").status == 200)
                 server.process.send(SIGTERM)
-                let refusal = try await eventually("readiness ends") {
+                let rejection = try await eventually("readiness ends") {
                     let answer = try await server.wire.send("GET", "/health/ready")
                     return answer.status == 503 ? answer : nil
                 }
-                #expect(refusal.headers["Retry-After"] != nil)
+                #expect(rejection.headers["Retry-After"] != nil)
                 #expect(try await server.wire.send("GET", "/health").status == 200)
                 let insert = try await server.wire.send("POST", "/tables/TodoItem", "{}")
                 #expect(insert.status == 201)

@@ -6,7 +6,7 @@ import Testing
 
 extension ProcessTests {
     struct TodoTroubleTests {
-        private func refusingServer(in workspace: Workspace) async throws -> ServerProcess {
+        private func rejectingServer(in workspace: Workspace) async throws -> ServerProcess {
             try await ServerProcess.start(
                 in: workspace,
                 configuration: ServerProcess.configuration.replacing(
@@ -19,7 +19,7 @@ extension ProcessTests {
         @Test("An item that the server never accepted is dropped only with a confirmation")
         func theOnlyCopyIsNotDroppedSilently() async throws {
             try await withWorkspace { workspace in
-                let server = try await refusingServer(in: workspace)
+                let server = try await rejectingServer(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
                 let text = String(repeating: "long ", count: 1000).trimmingCharacters(
                     in: .whitespaces
@@ -32,10 +32,10 @@ extension ProcessTests {
                 #expect(conflicts.contains("was rejected by the server (413): "))
                 #expect(conflicts.contains("  theirs: none; the server does not have this item\n"))
 
-                let refused = try await todo.fails("conflicts", "take-theirs", id, code: 1)
-                #expect(refused.contains("--discard"))
-                #expect(refused.contains("only copy of '[ ] long"))
-                #expect(refused.contains("413"))
+                let rejected = try await todo.fails("conflicts", "take-theirs", id, code: 1)
+                #expect(rejected.contains("--discard"))
+                #expect(rejected.contains("only copy of '[ ] long"))
+                #expect(rejected.contains("413"))
                 #expect(try await todo("list").contains(id))
 
                 let dropped = try await todo("conflicts", "take-theirs", id, "--discard")
@@ -48,7 +48,7 @@ extension ProcessTests {
         @Test("An edited item is sent after a rejection, and its conflict is resolved")
         func keepMineAfterAnEditSendsIt() async throws {
             try await withWorkspace { workspace in
-                let server = try await refusingServer(in: workspace)
+                let server = try await rejectingServer(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
                 let id = try await todo.add(String(repeating: "long ", count: 1000))
                 _ = try await todo.fails("sync", code: 1)
@@ -108,10 +108,10 @@ extension ProcessTests {
                 )
                 #expect(try await todo("conflicts") == "no conflicts\n")
                 for words in [["sync"], ["list", "--remote"]] {
-                    let refused = try await todo.run(words)
-                    #expect(refused.code == 1)
-                    #expect(refused.error.contains("plain http"))
-                    #expect(refused.error.contains("--allow-insecure-endpoint"))
+                    let rejected = try await todo.run(words)
+                    #expect(rejected.code == 1)
+                    #expect(rejected.error.contains("plain http"))
+                    #expect(rejected.error.contains("--allow-insecure-endpoint"))
                 }
                 // If it is allowed, the command fails only because no server listens.
                 let name = "TODO_ALLOW_INSECURE_ENDPOINT"

@@ -42,14 +42,14 @@ extension ProcessTests {
                 let none = try await wire.send("GET", "/tables/TodoItem")
                 #expect(none.status == 401)
                 #expect(none.headers["WWW-Authenticate"] == "Bearer realm=\"tideline\"")
-                let made = try await wire.send(
+                let created = try await wire.send(
                     "POST",
                     "/tables/TodoItem",
                     #"{"id":"a","text":"hers"}"#,
                     headers: ["X-ZUMO-AUTH": anna, "Origin": "https://app.example"]
                 )
-                #expect(made.status == 201 && made.object["userId"] as? String == "anna")
-                #expect(made.headers["Access-Control-Allow-Origin"] == "https://app.example")
+                #expect(created.status == 201 && created.object["userId"] as? String == "anna")
+                #expect(created.headers["Access-Control-Allow-Origin"] == "https://app.example")
                 let other = try await wire.send(
                     "GET",
                     "/tables/TodoItem/a",

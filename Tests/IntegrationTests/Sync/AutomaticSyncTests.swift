@@ -17,10 +17,10 @@ struct AutomaticSyncTests {
 
     @Test(
         "Two devices with automatic sync receive each other's changes",
-        arguments: Door.allCases
+        arguments: BackendKind.allCases
     )
-    func changesArriveAutomatically(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    func changesArriveAutomatically(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             try one.client.startSyncing(Self.policy)
             try two.client.startSyncing(Self.policy)

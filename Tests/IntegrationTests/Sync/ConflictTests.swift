@@ -1,4 +1,4 @@
-// ConflictTests: two devices change the same row, under each policy, through all doors.
+// ConflictTests: two devices change the same row, under each policy, against all backends.
 
 import Foundation
 import Testing
@@ -11,11 +11,11 @@ struct ConflictTests {
 
     /// Two devices that have the row "a"; the second has the policy.
     private func withTwo(
-        _ door: Door,
+        _ backendKind: BackendKind,
         _ policy: ConflictPolicy,
         _ body: (Device, Device) async throws -> Void
     ) async throws {
-        try await withBackend(door) { backend in
+        try await withBackend(backendKind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device(policy))
             try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
             try await one.sync()
@@ -41,11 +41,11 @@ struct ConflictTests {
 
     @Test(
         "A conflict between two edits is resolved by each action on its error",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         Action.allCases
     )
-    func editMeetsEdit(through door: Door, settledBy action: Action) async throws {
-        try await withTwo(door, .fail) { one, two in
+    func editMeetsEdit(through backendKind: BackendKind, settledBy action: Action) async throws {
+        try await withTwo(backendKind, .fail) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
             try await one.context.push()
             try await two.notes.update(id: "a") { $0.text = "two" }
@@ -78,11 +78,12 @@ struct ConflictTests {
 
     @Test(
         "A conflict between two edits is resolved by the policy of the device",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         [ConflictPolicy.serverWins, .clientWins]
     )
-    func editMeetsEdit(through door: Door, under policy: ConflictPolicy) async throws {
-        try await withTwo(door, policy) { one, two in
+    func editMeetsEdit(through backendKind: BackendKind, under policy: ConflictPolicy) async throws
+    {
+        try await withTwo(backendKind, policy) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
             try await one.context.push()
             try await two.notes.update(id: "a") { $0.text = "two" }
@@ -94,17 +95,20 @@ struct ConflictTests {
 
     @Test(
         "An edit of a row that another device deleted is resolved by the policy",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         policies
     )
-    func editMeetsDelete(through door: Door, under policy: ConflictPolicy) async throws {
-        try await withTwo(door, policy) { one, two in
+    func editMeetsDelete(
+        through backendKind: BackendKind,
+        under policy: ConflictPolicy
+    ) async throws {
+        try await withTwo(backendKind, policy) { one, two in
             try await one.notes.delete(id: "a")
             try await one.context.push()
             try await two.notes.update(id: "a") { $0.text = "two" }
             if policy == .fail {
                 let error = try await rejection(two)
-                #expect(error.statusCode == door.goneStatus)
+                #expect(error.statusCode == backendKind.goneStatus)
                 #expect(error.serverItem == nil)
                 try await error.cancelOperationAndDiscardItem()
             } else {
@@ -118,10 +122,10 @@ struct ConflictTests {
 
     @Test(
         "An edit of a row that another device deleted can be sent again",
-        arguments: Door.allCases
+        arguments: BackendKind.allCases
     )
-    func editMeetsDeleteAndIsSentAgain(through door: Door) async throws {
-        try await withTwo(door, .fail) { one, two in
+    func editMeetsDeleteAndIsSentAgain(through backendKind: BackendKind) async throws {
+        try await withTwo(backendKind, .fail) { one, two in
             try await one.notes.delete(id: "a")
             try await one.context.push()
             try await two.notes.update(id: "a") { $0.text = "two" }
@@ -135,11 +139,14 @@ struct ConflictTests {
 
     @Test(
         "A delete of a row that another device edited is resolved by the policy",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         policies
     )
-    func deleteMeetsEdit(through door: Door, under policy: ConflictPolicy) async throws {
-        try await withTwo(door, policy) { one, two in
+    func deleteMeetsEdit(
+        through backendKind: BackendKind,
+        under policy: ConflictPolicy
+    ) async throws {
+        try await withTwo(backendKind, policy) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
             try await one.context.push()
             try await two.notes.delete(id: "a")
@@ -159,11 +166,14 @@ struct ConflictTests {
 
     @Test(
         "An insert of an ID that another device inserted is resolved by the policy",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         policies
     )
-    func insertMeetsInsert(through door: Door, under policy: ConflictPolicy) async throws {
-        try await withTwo(door, policy) { one, two in
+    func insertMeetsInsert(
+        through backendKind: BackendKind,
+        under policy: ConflictPolicy
+    ) async throws {
+        try await withTwo(backendKind, policy) { one, two in
             try await one.notes.insert(Note(id: "b", text: "one", rank: 7))
             try await one.context.push()
             try await two.notes.insert(Note(id: "b", text: "two"))
@@ -181,9 +191,9 @@ struct ConflictTests {
         }
     }
 
-    @Test("A conflict delays only its own row", arguments: Door.allCases)
-    func otherRowsContinue(through door: Door) async throws {
-        try await withTwo(door, .fail) { one, two in
+    @Test("A conflict delays only its own row", arguments: BackendKind.allCases)
+    func otherRowsContinue(through backendKind: BackendKind) async throws {
+        try await withTwo(backendKind, .fail) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
             try await one.context.push()
             try await two.notes.update(id: "a") { $0.text = "two" }
@@ -200,7 +210,7 @@ struct ConflictTests {
         }
     }
 
-    /// A server whose tables resolve conflicts by a rule, and the doors through which devices reach it.
+    /// A server whose tables resolve conflicts by a rule, and the backends through which devices reach it.
     private func backend(settling rule: ConflictRule) async throws -> Backend {
         var tables = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8)).tables
         for place in tables.indices { tables[place].conflict = rule }

@@ -1,4 +1,4 @@
-// PagingTests: pulls of several pages, without and during other writes, through all doors.
+// PagingTests: pulls of several pages, without and during other writes, against all backends.
 
 import Foundation
 import Synchronization
@@ -22,9 +22,9 @@ struct PagingTests {
         }
     }
 
-    @Test("A pull reads all pages", arguments: Door.allCases)
-    func pullReadsAllPages(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test("A pull reads all pages", arguments: BackendKind.allCases)
+    func pullReadsAllPages(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             try await fill(backend, 250)
             let device = try await backend.device()
             let result = try await device.sync()
@@ -40,10 +40,10 @@ struct PagingTests {
 
     @Test(
         "A remote read follows all pages with its order, limit, offset and filter",
-        arguments: Door.allCases
+        arguments: BackendKind.allCases
     )
-    func remoteReadsFollowAllPages(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    func remoteReadsFollowAllPages(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             try await fill(backend, 130)
             let table = try await backend.device().client.table(Note.self)
             let order: [SortTerm<Note>] = [.descending(\.rank), .ascending(\.id)]
@@ -59,9 +59,9 @@ struct PagingTests {
         }
     }
 
-    @Test("A pull with a filter reads only the matching rows", arguments: Door.allCases)
-    func filteredPullReadsAllPages(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test("A pull with a filter reads only the matching rows", arguments: BackendKind.allCases)
+    func filteredPullReadsAllPages(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             try await fill(backend, 200)
             let device = try await backend.device()
             try await device.notes.pull(queryID: "some", where: { $0.rank >= 5 })
@@ -76,10 +76,10 @@ struct PagingTests {
 
     @Test(
         "Rows that change between the pages of a pull are neither lost nor outdated",
-        arguments: Door.allCases
+        arguments: BackendKind.allCases
     )
-    func pullDuringOtherWrites(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    func pullDuringOtherWrites(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             try await fill(backend, 200)
             let wire = backend.wire
             let transport = MeddlingTransport(inner: backend.transport) { page in

@@ -1,4 +1,4 @@
-// ScenarioTests: common operations of devices with a server, through all doors.
+// ScenarioTests: common operations of devices with a server, against all backends.
 
 import Foundation
 import Synchronization
@@ -7,9 +7,12 @@ import Tideline
 import TidelineTestKit
 
 struct ScenarioTests {
-    @Test("An insert, update, delete and undelete reach the other device", arguments: Door.allCases)
-    func insertUpdateDeleteUndelete(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test(
+        "An insert, update, delete and undelete reach the other device",
+        arguments: BackendKind.allCases
+    )
+    func insertUpdateDeleteUndelete(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             let note = try await one.notes.insert(Note(text: "Buy milk", rank: 3))
             #expect(try await one.context.push().completed == 1)
@@ -39,11 +42,11 @@ struct ScenarioTests {
 
     @Test(
         "A row that was deleted and inserted again reaches the other device",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         [true, false]
     )
-    func deletedAndInsertedAgain(through door: Door, pushesBetween: Bool) async throws {
-        try await withBackend(door) { backend in
+    func deletedAndInsertedAgain(through kind: BackendKind, pushesBetween: Bool) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             try await one.notes.insert(Note(id: "a", text: "first", rank: 1))
             try await one.sync()
@@ -59,9 +62,9 @@ struct ScenarioTests {
         }
     }
 
-    @Test("A second pull reads only the changes", arguments: Door.allCases)
-    func pullIsIncremental(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test("A second pull reads only the changes", arguments: BackendKind.allCases)
+    func pullIsIncremental(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             for number in 0..<30 { try await one.notes.insert(Note(id: "n\(number)")) }
             try await one.sync()
@@ -86,10 +89,10 @@ struct ScenarioTests {
 
     @Test(
         "A new device does not get tombstones, and other devices remove the deleted rows",
-        arguments: Door.allCases
+        arguments: BackendKind.allCases
     )
-    func tombstones(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    func tombstones(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             for number in 0..<5 { try await one.notes.insert(Note(id: "n\(number)")) }
             try await one.sync()
@@ -111,10 +114,10 @@ struct ScenarioTests {
 
     @Test(
         "A delete of a row that another device already deleted is not a conflict",
-        arguments: Door.allCases
+        arguments: BackendKind.allCases
     )
-    func deleteMeetsDelete(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    func deleteMeetsDelete(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             try await one.notes.insert(Note(id: "a"))
             try await one.sync()
@@ -129,12 +132,12 @@ struct ScenarioTests {
 
     @Test(
         "Three devices with edits, pulls and pushes in random order converge",
-        arguments: Door.allCases,
+        arguments: BackendKind.allCases,
         RandomSeeds.all
     )
-    func devicesConverge(through door: Door, seed: UInt64) async throws {
+    func devicesConverge(through kind: BackendKind, seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
-        try await withBackend(door) { backend in
+        try await withBackend(kind) { backend in
             let devices = [
                 try await backend.device(.clientWins), try await backend.device(.serverWins),
                 try await backend.device(.clientWins),
@@ -159,9 +162,12 @@ struct ScenarioTests {
         }
     }
 
-    @Test("Two devices that edit and sync at the same time converge", arguments: Door.allCases)
-    func devicesSyncAtTheSameTime(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test(
+        "Two devices that edit and sync at the same time converge",
+        arguments: BackendKind.allCases
+    )
+    func devicesSyncAtTheSameTime(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let devices = [
                 try await backend.device(.clientWins), try await backend.device(.clientWins),
             ]

@@ -12,9 +12,9 @@ struct ValueTests {
         String(repeating: "x", count: 255), String(repeating: "日", count: 255),
     ]
 
-    @Test("IDs arrive unchanged at the other device", arguments: Door.allCases)
-    func idsArriveUnchanged(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test("IDs arrive unchanged at the other device", arguments: BackendKind.allCases)
+    func idsArriveUnchanged(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             for id in Self.ids { try await one.notes.insert(Note(id: id, text: id)) }
             try await one.context.push()
@@ -57,9 +57,9 @@ struct ValueTests {
         "{\"a\":1}", "<b>&amp;</b>", "עברית \u{202E}abc", String(repeating: "日本", count: 100_000),
     ]
 
-    @Test("Texts arrive unchanged at the other device", arguments: Door.ours)
-    func textsArriveUnchanged(through door: Door) async throws {
-        try await withBackend(door) { backend in
+    @Test("Texts arrive unchanged at the other device", arguments: BackendKind.ours)
+    func textsArriveUnchanged(through kind: BackendKind) async throws {
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             for (number, text) in Self.texts.enumerated() {
                 try await one.notes.insert(Note(id: "n\(number)", text: text))
@@ -87,8 +87,11 @@ struct ValueTests {
         }
     }
 
-    @Test("Numbers, dates and Booleans arrive unchanged at the other device", arguments: Door.ours)
-    func numbersAndDatesArriveUnchanged(through door: Door) async throws {
+    @Test(
+        "Numbers, dates and Booleans arrive unchanged at the other device",
+        arguments: BackendKind.ours
+    )
+    func numbersAndDatesArriveUnchanged(through kind: BackendKind) async throws {
         let ranks: [Int?] = [nil, 0, -1, .max, .min, 9_007_199_254_740_993]
         let weights: [Double?] = [
             nil, 0, 0.1, -1.5, 1e308, .leastNonzeroMagnitude, .pi, 1e21, 123_456_789.123_456_79,
@@ -97,7 +100,7 @@ struct ValueTests {
             nil, Date(timeIntervalSince1970: 0), Date(timeIntervalSince1970: 1_700_000_000.123),
             Date(timeIntervalSince1970: -0.001), Date(timeIntervalSince1970: 253_402_300_799.999),
         ]
-        try await withBackend(door) { backend in
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             var notes: [Note] = []
             for number in 0..<9 {
@@ -125,26 +128,26 @@ struct ValueTests {
 
     @Test(
         "A rejected operation is parked, other rows continue, and an edit unparks it",
-        arguments: Door.ours
+        arguments: BackendKind.ours
     )
-    func rejectedRowsAreParked(through door: Door) async throws {
-        let refused: [(id: String, text: String, status: Int)] = [
+    func rejectedRowsAreParked(through kind: BackendKind) async throws {
+        let rejected: [(id: String, text: String, status: Int)] = [
             ("large", String(repeating: "x", count: 1_200_000), 413),
             ("larger", String(repeating: "y", count: 1_300_000), 413),
         ]
-        try await withBackend(door) { backend in
+        try await withBackend(kind) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
-            for row in refused { try await one.notes.insert(Note(id: row.id, text: row.text)) }
+            for row in rejected { try await one.notes.insert(Note(id: row.id, text: row.text)) }
             try await one.notes.insert(Note(id: "good", text: "good"))
             let error = await #expect(throws: PushError.self) { try await one.context.push() }
             #expect(error?.status == .operationErrors)
             #expect(error?.completed == 1)
-            for row in refused {
+            for row in rejected {
                 let found = error?.errors.first { $0.itemID == row.id }
                 #expect(found?.statusCode == row.status)
                 #expect(found?.item?["text"] == .string(row.text))
             }
-            for row in refused { try await one.notes.update(id: row.id) { $0.text = "short" } }
+            for row in rejected { try await one.notes.update(id: row.id) { $0.text = "short" } }
             try await one.sync()
             try await two.sync()
             try await expectAgreement(one, two)

@@ -184,13 +184,13 @@ package func serverRow(
 ) -> String {
     """
     {"id":"\(id)","text":"\(text)","complete":false,"rank":\(rank.map(String.init) ?? "null"),\
-    "createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"\(stamp(version))",\
+    "createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"\(timestamp(version))",\
     "version":"v\(version)","deleted":\(deleted)\(more)}
     """
 }
 
 /// Returns the commit timestamp of a version: that many seconds into the year 2026.
-package func stamp(_ version: Int) -> String {
+package func timestamp(_ version: Int) -> String {
     Timestamp(microseconds: 1_767_225_600_000_000 + Int64(version) * 1_000_000).text
 }
 

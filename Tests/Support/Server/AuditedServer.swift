@@ -16,7 +16,7 @@ package struct AuditedServer {
 
     /// Two tables with auditing, and one without.
     package static var tables: [TableDefinition] {
-        var audited = Door.todo
+        var audited = TestServer.todo
         audited.audit = true
         audited.conflict = .merge
         var hard = TableDefinition("Hard", columns: [ColumnDefinition("text", .string)])
@@ -26,7 +26,7 @@ package struct AuditedServer {
         return [audited, hard, other]
     }
 
-    package let door: Door
+    package let testServer: TestServer
     package let clock: TestClock
     /// The path of its file; nil on PostgreSQL.
     package let path: String?
@@ -47,7 +47,7 @@ package struct AuditedServer {
             let clock = TestClock()
             let path = onPostgres ? nil : location?.path ?? directory + "/a.db"
             let url = try onPostgres ? location?.url ?? PostgresCluster.shared().database() : ""
-            let door = try await Door(
+            let testServer = try await TestServer(
                 tables,
                 path: path,
                 onPostgres: onPostgres,
@@ -58,14 +58,16 @@ package struct AuditedServer {
                 hooks: hooks,
                 dashboard: dashboard
             )
-            try await body(AuditedServer(door: door, clock: clock, path: path, url: url))
-            await door.store.stop()
+            try await body(
+                AuditedServer(testServer: testServer, clock: clock, path: path, url: url)
+            )
+            await testServer.store.stop()
         }
     }
 
     package func audit(_ query: AuditQuery = AuditQuery()) throws -> [AuditEntry] {
         if let path { return try DatabaseInspection(path: path).audit(query) }
-        return try PostgresCare(url: url).audit(query)
+        return try PostgresMaintenance(url: url).audit(query)
     }
 
     /// As `table id action user columns`, oldest first.
@@ -93,6 +95,6 @@ package struct AuditedServer {
     ) async throws -> ServerResponse {
         var headers = try Tokens.headers(user)
         for field in more { headers.append(field.name, field.value) }
-        return await door.send(method, target, body, headers: headers)
+        return await testServer.send(method, target, body, headers: headers)
     }
 }

@@ -35,7 +35,7 @@ package struct BatchPart: Sendable {
     }
 }
 
-extension Door {
+extension TestServer {
     package func batch(
         _ parts: [BatchPart],
         continuing: Bool = false,

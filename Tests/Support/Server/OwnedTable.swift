@@ -11,7 +11,7 @@ package enum OwnedTable {
     package static func definition(
         _ change: (inout TableDefinition) -> Void = { _ in }
     ) -> TableDefinition {
-        var table = Door.todo
+        var table = TestServer.todo
         table.schema.columns.append(ColumnDefinition("userId", .string))
         table.owner = "userId"
         change(&table)
@@ -42,7 +42,7 @@ package enum OwnedTable {
         let write = write(id, of: owner, by: kind, table)
         switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
         case .done(let outcomes)?: return outcomes[0]
-        case .refused(_, let outcome)?: return outcome
+        case .rejected(_, let outcome)?: return outcome
         case .failed(_, let error)?: throw error
         case let other: throw PostgresCluster.Missing(description: "\(String(describing: other))")
         }
@@ -50,11 +50,11 @@ package enum OwnedTable {
 
     package static func changes(
         of owner: String,
-        after stamp: Int64,
+        after timestamp: Int64,
         _ store: PostgresTableStore,
         _ table: TableDefinition = definition()
     ) async throws -> (text: String, clock: TableClock) {
-        var request = ChangeRequest(after: stamp, rowsMax: 100, bytesMax: 1 << 20)
+        var request = ChangeRequest(after: timestamp, rowsMax: 100, bytesMax: 1 << 20)
         request.view = QueryExpression(
             .compare(
                 .eq,
@@ -85,7 +85,7 @@ package enum OwnedTable {
     package static func grown(_ old: TableDefinition) -> Table {
         var wider = old
         wider.schema.columns.append(ColumnDefinition("more", .string))
-        return Table(wider, made: .part(Table(old)))
+        return Table(wider, existing: .part(Table(old)))
     }
 
     /// An external change that is not committed before `body` returns.

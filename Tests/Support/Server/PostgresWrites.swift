@@ -9,7 +9,7 @@ package import TidelineServerPostgres
 import TidelineTestKit
 
 package struct PostgresWrites: Sendable {
-    package static let table = Table(Door.todo)
+    package static let table = Table(TestServer.todo)
 
     package let store: PostgresTableStore
     /// A connection to the database other than the store's.
@@ -24,7 +24,7 @@ package struct PostgresWrites: Sendable {
         change(&options)
         self.url = url
         store = try PostgresTableStore(url: url, options: options)
-        _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+        _ = try await store.prepare([TestServer.todo], filtered: [], isComplete: true)
     }
 
     /// Inserts a row.
@@ -42,7 +42,7 @@ package struct PostgresWrites: Sendable {
         write.repeatKey = key
         switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
         case .done(let outcomes)?: return outcomes[0]
-        case .refused(_, let outcome)?: return outcome
+        case .rejected(_, let outcome)?: return outcome
         case .failed(_, let error)?: throw error
         case let other: throw PostgresCluster.Missing(description: "\(String(describing: other))")
         }

@@ -1,7 +1,7 @@
 // PullClients: the pull algorithms of the original clients in their smallest form.
 //
 // Each follows its description (classic-protocol.md 3.7.2, datasync-protocol.md 13, 14.4) and sends requests through
-// the in-process door. `served` runs after each page that the server returned.
+// the in-process server. `served` runs after each page that the server returned.
 
 import Foundation
 import TidelineCore
@@ -21,15 +21,15 @@ package struct Device: Sendable {
     }
 
     package let algorithm: Algorithm
-    package let door: Door
+    package let server: TestServer
     package var size = 50
     package var rows: [String: String] = [:]
     package var token: String?
     package var requests = 0
 
-    package init(_ algorithm: Algorithm, _ door: Door, size: Int = 50) {
+    package init(_ algorithm: Algorithm, _ server: TestServer, size: Int = 50) {
         self.algorithm = algorithm
-        self.door = door
+        self.server = server
         self.size = size
     }
 
@@ -65,7 +65,7 @@ package struct Device: Sendable {
         _ served: () async -> Void
     ) async throws -> Page {
         requests += 1
-        let answer = await door.send("GET", target, classic: classic, headers: headers)
+        let answer = await server.send("GET", target, classic: classic, headers: headers)
         guard answer.status == 200 else { throw Failure(status: answer.status, text: answer.text) }
         for row in answer.rows {
             guard let id = row["id"] as? String, let version = row["version"] as? String else {

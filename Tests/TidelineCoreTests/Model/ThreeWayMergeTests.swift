@@ -8,14 +8,14 @@ import TidelineCore
         _ mine: [Int?],
         _ base: [Int?],
         _ theirs: [Int],
-        settle: (Int, Int?, Int, Int) -> Int? = { _, _, _, _ in nil }
+        resolve: (Int, Int?, Int, Int) -> Int? = { _, _, _, _ in nil }
     ) -> ThreeWayMerge.Outcome<Int> {
         ThreeWayMerge.merge(
             mine: mine,
             base: base,
             theirs: theirs,
             isSame: { _, one, two in one == two },
-            settle: settle
+            resolve: resolve
         )
     }
 

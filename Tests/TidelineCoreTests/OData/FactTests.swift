@@ -51,7 +51,7 @@ import TidelineSQLite
         #expect(throws: ODataError.self) { try ODataWriter(.v4).filter(classic) }
     }
 
-    static let refused: [String] = [
+    static let rejected: [String] = [
         "label eq \"x\"", "label eq", "label eq 'x", "(pieces eq 3", "pieces eq 3)",
         "foo(label) eq 1", "year() eq 1", "year(sentAt,1) eq 1", "startswith(label)", "concat(a)",
         "trim(a,5)", "indexof(a)", "substring(label) eq 'x'",
@@ -75,10 +75,10 @@ import TidelineSQLite
 
     @Test(
         "An invalid filter is rejected with a position and a message",
-        arguments: refused,
+        arguments: rejected,
         ODataDialect.allCases
     )
-    func refuses(_ text: String, _ dialect: ODataDialect) {
+    func rejects(_ text: String, _ dialect: ODataDialect) {
         let error = #expect(throws: ODataError.self) {
             try ODataParser.filter(text, dialect: dialect)
         }

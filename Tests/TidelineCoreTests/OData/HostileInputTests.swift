@@ -34,7 +34,7 @@ import TidelineTestKit
         arguments: texts.indices,
         ODataDialect.allCases
     )
-    func refuses(_ index: Int, _ dialect: ODataDialect) {
+    func rejects(_ index: Int, _ dialect: ODataDialect) {
         let text = Self.texts[index]
         let error = #expect(throws: ODataError.self) {
             try ODataParser.filter(text, dialect: dialect)

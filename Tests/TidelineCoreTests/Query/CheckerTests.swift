@@ -69,7 +69,7 @@ import TidelineCore
     }
 
     /// Invalid filters, and the offsets of their errors.
-    static let refused: [(String, Int)] = [
+    static let rejected: [(String, Int)] = [
         ("tilte eq 'a'", 0), ("title eq 'a' and yaer gt 1", 17), ("title eq 5", 9),
         ("year eq '5'", 8), ("year eq 1 and 5", 14), ("title", 0), ("year and isSeen", 0),
         ("not year eq 1", 0), ("not 5", 0), ("-title eq 1", 1), ("title add 1 eq 2", 0),
@@ -85,8 +85,8 @@ import TidelineCore
         ("rating lt title", 0), ("year in (1,'2')", 11), ("hour(day) eq 1", 5),
     ]
 
-    @Test("An invalid filter is rejected with the position and the reason", arguments: refused)
-    func refuses(_ text: String, _ position: Int) throws {
+    @Test("An invalid filter is rejected with the position and the reason", arguments: rejected)
+    func rejects(_ text: String, _ position: Int) throws {
         let parsed = try ODataParser.filter(text, dialect: .v4)
         let error = #expect(throws: ODataError.self) {
             try FilterChecker(schema: Self.schema).filter(parsed)

@@ -76,9 +76,9 @@ import TidelineSQLite
         func keyset(_ keys: [SortKey], _ values: [Value]) -> String {
             KeysetRenderer(renderer, order: keys).condition(after: values).text(for: .sqlite)
         }
-        let stamp = Value.date(Timestamp(microseconds: 5).date)
+        let timestamp = Value.date(Timestamp(microseconds: 5).date)
         #expect(
-            keyset([SortKey(column: "updatedAt")], [stamp, "x"])
+            keyset([SortKey(column: "updatedAt")], [timestamp, "x"])
                 == #"("updatedAt", "id") > (?, ?)"#
         )
         #expect(keyset([], ["x"]) == #""id" > ?"#)

@@ -130,8 +130,8 @@ import TidelineCore
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
             let text = try decoder.singleValueContainer().decode(String.self)
-            guard let stamp = Timestamp(text) else { throw CocoaError(.coderInvalidValue) }
-            return stamp.appDate
+            guard let timestamp = Timestamp(text) else { throw CocoaError(.coderInvalidValue) }
+            return timestamp.appDate
         }
         let wanted = Result { try decoder.decode(type, from: Data(text.utf8)) }
         let found = Result { try JSON(text).decode(type) }

@@ -22,7 +22,7 @@ import TidelineCore
     }
 
     /// Invalid texts, and the offsets of their first errors.
-    static let refused: [(String, Int)] = [
+    static let rejected: [(String, Int)] = [
         ("", 0), (" ", 1), ("[1,]", 3), ("[,1]", 1), ("{\"a\":1,}", 7), ("{a:1}", 1), ("[1 2]", 3),
         ("{\"a\" 1}", 5), ("01", 1), ("-", 1), ("+1", 0), (".5", 0), ("1.", 2), ("1e", 2),
         ("1x", 1),
@@ -34,8 +34,8 @@ import TidelineCore
         (String(repeating: "[", count: 65), 64), (String(repeating: "[", count: 100_000), 64),
     ]
 
-    @Test("An invalid JSON text is rejected with its position", arguments: refused)
-    func refuses(_ text: String, _ position: Int) {
+    @Test("An invalid JSON text is rejected with its position", arguments: rejected)
+    func rejects(_ text: String, _ position: Int) {
         let error = #expect(throws: JSONError.self) { try JSON(text) }
         #expect(error?.position == position, "\(error?.description ?? "")")
     }
@@ -50,7 +50,7 @@ import TidelineCore
             ([0x80], 0),
         ] as [([UInt8], Int)]
     )
-    func refusesInvalidUTF8(_ bytes: [UInt8], _ position: Int) {
+    func rejectsInvalidUTF8(_ bytes: [UInt8], _ position: Int) {
         let error = #expect(throws: JSONError.self) {
             try bytes.withUnsafeBufferPointer { buffer in
                 var reader = JSONReader(buffer)

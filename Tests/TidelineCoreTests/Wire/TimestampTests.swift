@@ -29,15 +29,15 @@ import TidelineTestKit
 
     @Test("A timestamp text is parsed exactly or rejected", arguments: texts)
     func reads(_ text: String, _ exact: String?) {
-        let stamp = Timestamp(text)
-        #expect(stamp?.exactText == exact)
-        guard let stamp else { return }
-        #expect(stamp.text == String(stamp.exactText.prefix(23)) + "Z")
-        #expect(Timestamp(stamp.exactText) == stamp)
+        let timestamp = Timestamp(text)
+        #expect(timestamp?.exactText == exact)
+        guard let timestamp else { return }
+        #expect(timestamp.text == String(timestamp.exactText.prefix(23)) + "Z")
+        #expect(Timestamp(timestamp.exactText) == timestamp)
         // A Date is exact to the microsecond for three centuries, and to the millisecond beyond.
-        let cut = Timestamp(stamp.date)
-        #expect(cut.text == stamp.text)
-        if abs(stamp.microseconds) < 8_000_000_000_000_000 { #expect(cut == stamp) }
+        let cut = Timestamp(timestamp.date)
+        #expect(cut.text == timestamp.text)
+        if abs(timestamp.microseconds) < 8_000_000_000_000_000 { #expect(cut == timestamp) }
     }
 
     @Test("A timestamp is cut to milliseconds toward the past") func cutsTowardsThePast() {
@@ -62,11 +62,11 @@ import TidelineTestKit
     )
     func everyNumberIsAnInstant(early: Int64) {
         for micros in [early, 253_402_300_799_999_999 &- early, Int64.max, Int64.max - 999_999] {
-            let stamp = Timestamp(microseconds: micros)
-            let nearest = min(max(stamp, .earliest), .latest)
-            #expect(stamp.text == nearest.text)
-            #expect(stamp.exactText == nearest.exactText)
-            #expect(stamp.date == nearest.date)
+            let timestamp = Timestamp(microseconds: micros)
+            let nearest = min(max(timestamp, .earliest), .latest)
+            #expect(timestamp.text == nearest.text)
+            #expect(timestamp.exactText == nearest.exactText)
+            #expect(timestamp.date == nearest.date)
             #expect(ScalarDates.part(.second, ofInstant: micros) != .null)
             #expect(ScalarDates.part(.date, ofInstant: micros) != .null)
         }
@@ -85,8 +85,8 @@ import TidelineTestKit
                 in: -62_135_596_800_000_000...253_402_300_799_999_999,
                 using: &random
             )
-            let stamp = Timestamp(microseconds: micros)
-            #expect(Timestamp(stamp.exactText) == stamp)
+            let timestamp = Timestamp(microseconds: micros)
+            #expect(Timestamp(timestamp.exactText) == timestamp)
         }
     }
 
@@ -101,9 +101,9 @@ import TidelineTestKit
             let all: ClosedRange<Int64> = -62_135_596_799_999...253_402_300_799_999
             let count = Int64.random(in: index.isMultiple(of: 2) ? near : all, using: &random)
             let date = Date(timeIntervalSince1970: Double(count) / 1000)
-            let stamp = Timestamp(date)
-            #expect(stamp.microseconds == count * 1000)
-            #expect(stamp.date == date)
+            let timestamp = Timestamp(date)
+            #expect(timestamp.microseconds == count * 1000)
+            #expect(timestamp.date == date)
         }
         #expect(Timestamp(.distantFuture).date == .distantFuture)
     }
@@ -116,10 +116,10 @@ import TidelineTestKit
         ]
     )
     func farDatesComeBack(_ text: String) throws {
-        let stamp = try #require(Timestamp(text))
-        let coarse = Timestamp(stamp.date)
-        #expect(abs(coarse.microseconds - stamp.microseconds) <= 500)
+        let timestamp = try #require(Timestamp(text))
+        let coarse = Timestamp(timestamp.date)
+        #expect(abs(coarse.microseconds - timestamp.microseconds) <= 500)
         #expect(coarse.microseconds % 1000 == 0)
-        #expect(coarse.date == stamp.date)
+        #expect(coarse.date == timestamp.date)
     }
 }

@@ -40,13 +40,13 @@ import TidelineServerCore
             for await _ in released { break }
             return ServerResponse(status: 204)
         }
-        let door = try await Door(
+        let server = try await TestServer(
             limits: Self.limits(1),
             authenticator: try Tokens.authenticator(),
             endpoints: [slow]
         )
         let (anna, bela) = (try Tokens.headers("anna"), try Tokens.headers("bela"))
-        async let first = door.send("GET", "/api/slow", headers: anna)
+        async let first = server.send("GET", "/api/slow", headers: anna)
         for await _ in entered { break }
         let others: [(String, String, String?)] = [
             ("GET", "/tables/TodoItem", nil), ("GET", "/tables/TodoItem/x", nil),
@@ -54,19 +54,19 @@ import TidelineServerCore
             ("POST", "/$batch", #"{"requests":[]}"#),
         ]
         for (method, path, body) in others {
-            let refused = await door.send(method, path, body, headers: anna)
-            #expect(refused.status == 429, "\(method) \(path)")
-            #expect(refused.headers["Retry-After"] == "1")
+            let rejected = await server.send(method, path, body, headers: anna)
+            #expect(rejected.status == 429, "\(method) \(path)")
+            #expect(rejected.headers["Retry-After"] == "1")
         }
-        #expect(await door.send("POST", "/tables/TodoItem", "{}", headers: anna).status == 201)
-        #expect(await door.send("GET", "/tables/TodoItem", headers: bela).status == 200)
-        let metrics = await door.send("GET", "/metrics").text
+        #expect(await server.send("POST", "/tables/TodoItem", "{}", headers: anna).status == 201)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: bela).status == 200)
+        let metrics = await server.send("GET", "/metrics").text
         #expect(metrics.contains("tideline_callers_limited_total 5"))
         release.yield()
         #expect(await first.status == 204)
-        #expect(await door.send("GET", "/tables/TodoItem", headers: anna).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: anna).status == 200)
         // A query that was rejected is counted as ended, too.
-        #expect(await door.send("GET", "/tables/none", headers: anna).status == 404)
-        #expect(await door.send("GET", "/tables/TodoItem", headers: anna).status == 200)
+        #expect(await server.send("GET", "/tables/none", headers: anna).status == 404)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: anna).status == 200)
     }
 }

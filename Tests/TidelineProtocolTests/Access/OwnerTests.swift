@@ -14,17 +14,17 @@ import TidelineServerSQLite
     )
         -> TableDefinition
     {
-        var table = Door.todo
+        var table = TestServer.todo
         table.owner = "userId"
         change(&table)
         return table
     }
 
-    private func door(
+    private func server(
         path: String? = nil,
         _ change: (inout TableDefinition) -> Void = { _ in }
-    ) async throws -> Door {
-        try await Door(
+    ) async throws -> TestServer {
+        try await TestServer(
             [Self.table(change)],
             path: path,
             authenticator: try Tokens.authenticator()
@@ -33,49 +33,49 @@ import TidelineServerSQLite
 
     @Test("The response for another user's row is the one for a row that does not exist")
     func rowsOfOtherUsersAreAbsent() async throws {
-        let door = try await door()
+        let server = try await server()
         let anna = try Tokens.headers("anna")
         let bert = try Tokens.headers("bert")
-        let made = await door.send(
+        let created = await server.send(
             "POST",
             "/tables/TodoItem",
             #"{"id":"a","text":"hers","userId":"bert"}"#,
             headers: anna
         )
-        #expect(made.status == 201 && made.row["userId"] as? String == "anna")
+        #expect(created.status == 201 && created.row["userId"] as? String == "anna")
         for (method, body) in [
             ("GET", nil), ("PATCH", #"{"text":"x"}"#), ("PUT", #"{"text":"x"}"#), ("DELETE", nil),
             ("PATCH", #"{"userId":"bert"}"#),
         ] as [(String, String?)] {
             for fields in [
-                [:], ["If-Match": "*"], ["If-Match": made.headers["ETag"] ?? ""],
+                [:], ["If-Match": "*"], ["If-Match": created.headers["ETag"] ?? ""],
                 ["If-None-Match": "*"],
             ] as [HTTPFields] {
                 var headers = bert
                 for field in fields { headers.append(field.name, field.value) }
-                let answer = await door.send(method, "/tables/TodoItem/a", body, headers: headers)
-                let absent = await door.send(method, "/tables/TodoItem/z", body, headers: headers)
+                let answer = await server.send(method, "/tables/TodoItem/a", body, headers: headers)
+                let absent = await server.send(method, "/tables/TodoItem/z", body, headers: headers)
                 #expect(answer.status == 404)
                 #expect(answer.body == absent.body)
             }
         }
-        let undelete = await door.send(
+        let undelete = await server.send(
             "POST",
             "/tables/TodoItem/a",
             classic: true,
             headers: bert
         )
         #expect(undelete.status == 404)
-        let taken = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: bert)
+        let taken = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: bert)
         #expect(taken.status == 409 && taken.body.isEmpty)
         #expect(taken.headers["ETag"] == nil && taken.headers["Last-Modified"] == nil)
         for query in ["?$count=true", "?$filter=userId eq 'anna'&$count=true"] {
-            let list = await door.send("GET", "/tables/TodoItem" + query, headers: bert)
+            let list = await server.send("GET", "/tables/TodoItem" + query, headers: bert)
             #expect(list.status == 200 && list.rows.isEmpty && list.row["count"] as? Int == 0)
         }
-        let own = await door.send("GET", "/tables/TodoItem?$count=true", headers: anna)
+        let own = await server.send("GET", "/tables/TodoItem?$count=true", headers: anna)
         #expect(own.ids == ["a"] && own.row["count"] as? Int == 1)
-        #expect(await door.send("GET", "/tables/TodoItem/a", headers: anna).body == made.body)
+        #expect(await server.send("GET", "/tables/TodoItem/a", headers: anna).body == created.body)
     }
 
     @Test(
@@ -100,11 +100,11 @@ import TidelineServerSQLite
         ]
     )
     func noCallerCanChangeTheOwner(_ method: String, _ type: String, _ body: String) async throws {
-        let door = try await door()
+        let server = try await server()
         var headers = try Tokens.headers("anna")
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: headers)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: headers)
         headers.append("Content-Type", type)
-        let answer = await door.send(method, "/tables/TodoItem/a", body, headers: headers)
+        let answer = await server.send(method, "/tables/TodoItem/a", body, headers: headers)
         #expect(answer.status == 200, "\(answer.text)")
         #expect(answer.row["userId"] as? String == "anna")
         #expect(answer.row["text"] as? String == "new")
@@ -112,19 +112,19 @@ import TidelineServerSQLite
 
     @Test("User names that are equal in Swift but differ in bytes are different users")
     func usersAreComparedByBytes() async throws {
-        let door = try await door()
+        let server = try await server()
         let one = try Tokens.headers("caf\u{E9}")
         let two = try Tokens.headers("cafe\u{301}")
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: one)
-        #expect(await door.send("GET", "/tables/TodoItem/a", headers: two).status == 404)
-        #expect(await door.send("DELETE", "/tables/TodoItem/a", headers: two).status == 404)
-        #expect(await door.send("GET", "/tables/TodoItem", headers: two).ids.isEmpty)
-        #expect(await door.send("GET", "/tables/TodoItem/a", headers: one).status == 200)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: one)
+        #expect(await server.send("GET", "/tables/TodoItem/a", headers: two).status == 404)
+        #expect(await server.send("DELETE", "/tables/TodoItem/a", headers: two).status == 404)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: two).ids.isEmpty)
+        #expect(await server.send("GET", "/tables/TodoItem/a", headers: one).status == 200)
         for name in ["' OR 1=1 --", "%", "ANNA", "anna ", "?1"] {
             let other = try Tokens.headers(name)
-            #expect(await door.send("GET", "/tables/TodoItem", headers: other).ids.isEmpty)
+            #expect(await server.send("GET", "/tables/TodoItem", headers: other).ids.isEmpty)
             let id = "of " + name.replacing("?", with: "")
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 "/tables/TodoItem",
                 #"{"text":"\#(id)"}"#,
@@ -138,18 +138,23 @@ import TidelineServerSQLite
     func rowsFromBeforeTheOwnerColumnHaveNoOwner() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let before = try await Door([Door.todo], path: path)
+            let before = try await TestServer([TestServer.todo], path: path)
             _ = await before.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
             await before.store.stop()
-            let door = try await door(path: path)
+            let server = try await server(path: path)
             let anna = try Tokens.headers("anna")
-            #expect(await door.send("GET", "/tables/TodoItem/a", headers: anna).status == 404)
-            #expect(await door.send("GET", "/tables/TodoItem", headers: anna).ids.isEmpty)
-            let taken = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: anna)
+            #expect(await server.send("GET", "/tables/TodoItem/a", headers: anna).status == 404)
+            #expect(await server.send("GET", "/tables/TodoItem", headers: anna).ids.isEmpty)
+            let taken = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: anna)
             #expect(taken.status == 409 && taken.body.isEmpty)
-            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#, headers: anna)
-            #expect(made.status == 201)
-            await door.store.stop()
+            let created = await server.send(
+                "POST",
+                "/tables/TodoItem",
+                #"{"id":"b"}"#,
+                headers: anna
+            )
+            #expect(created.status == 201)
+            await server.store.stop()
             // A pull by one user scans the owner's index, in its order.
             let database = try Database(path: path, mode: .readOnly)
             let plan = try database.prepare(
@@ -168,14 +173,14 @@ import TidelineServerSQLite
 
     @Test("A declared owner column keeps the spelling of its declaration")
     func declaredOwnersKeepTheirSpelling() async throws {
-        let door = try await door { table in
+        let server = try await server { table in
             table.owner = "USER"
             table.schema.columns.insert(
                 ColumnDefinition("user", .string, nullable: false),
                 at: 0
             )
         }
-        let answer = await door.send(
+        let answer = await server.send(
             "POST",
             "/tables/TodoItem",
             #"{"text":"a"}"#,
@@ -192,10 +197,10 @@ import TidelineServerSQLite
     )
     func anOwnerColumnMustBeAString(_ column: ColumnDefinition) async throws {
         await #expect(throws: SchemaError.self) {
-            _ = try await door { $0.schema.columns.append(column) }
+            _ = try await server { $0.schema.columns.append(column) }
         }
         for name in ["id", "Version", "__x", "a b", ""] {
-            await #expect(throws: SchemaError.self) { _ = try await door { $0.owner = name } }
+            await #expect(throws: SchemaError.self) { _ = try await server { $0.owner = name } }
         }
     }
 }
@@ -267,11 +272,15 @@ import TidelineServerSQLite
         return call
     }
 
-    private func send(_ call: Call, _ door: Door, as user: HTTPFields) async -> ServerResponse {
+    private func send(
+        _ call: Call,
+        _ server: TestServer,
+        as user: HTTPFields
+    ) async -> ServerResponse {
         var headers = user
         for field in call.headers { headers.append(field.name, field.value) }
         let target = call.query.isEmpty ? call.path : call.path + "?" + call.query
-        return await door.send(
+        return await server.send(
             call.method,
             target,
             call.body,
@@ -280,8 +289,8 @@ import TidelineServerSQLite
         )
     }
 
-    private func all(_ door: Door, _ user: HTTPFields) async -> ServerResponse {
-        await door.send(
+    private func all(_ server: TestServer, _ user: HTTPFields) async -> ServerResponse {
+        await server.send(
             "GET",
             "/tables/TodoItem?__includeDeleted=true&$count=true&$top=100",
             headers: user
@@ -304,25 +313,25 @@ import TidelineServerSQLite
     )
     func usersLearnNothingAboutEachOther(_ seed: UInt64) async throws {
         var dice = Dice(seed)
-        var table = Door.todo
+        var table = TestServer.todo
         table.owner = "userId"
         table.softDelete = seed % 3 != 0
         table.conflict = pick(&dice, ConflictRule.allCases)
-        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let server = try await TestServer([table], authenticator: try Tokens.authenticator())
         let users = [try Tokens.headers("anna"), try Tokens.headers("bert")]
         var owners: [String: Int] = [:]
         var tags = ["AAAAAAAAAAA="]
         for step in 0..<150 {
             let user = dice.roll(2)
             let other = 1 - user
-            let before = await all(door, users[other])
+            let before = await all(server, users[other])
             let id = pick(&dice, Self.ids)
             var call = row(&dice, id, tags: tags)
             if dice.roll(3) == 0 {
                 call = Call(method: "POST", path: "/tables/TodoItem", isClassic: dice.roll(2) == 0)
                 call.body = #"{"id":"\#(id)","text":"\#(step)"}"#
             }
-            let answer = await send(call, door, as: users[user])
+            let answer = await send(call, server, as: users[user])
             if let tag = answer.row["version"] as? String { tags.append(tag) }
             switch (call.path.hasSuffix("TodoItem"), owners[id]) {
             case (true, nil):
@@ -336,15 +345,15 @@ import TidelineServerSQLite
                 // The same request for a row that never existed.
                 var absent = call
                 absent.path = "/tables/TodoItem/never"
-                expectSame(answer, await send(absent, door, as: users[user]), call)
+                expectSame(answer, await send(absent, server, as: users[user]), call)
             case (false, _):
                 if call.method == "DELETE", answer.status == 204, !table.softDelete {
                     owners[id] = nil
                 }
             }
-            let after = await all(door, users[other])
+            let after = await all(server, users[other])
             #expect(after.body == before.body, "\(call)")
-            let own = await all(door, users[user])
+            let own = await all(server, users[user])
             let expected = owners.filter { $0.value == user }.keys.sorted()
             #expect(own.ids == expected && own.row["count"] as? Int == expected.count)
             #expect(own.rows.allSatisfy { $0["userId"] as? String == ["anna", "bert"][user] })
@@ -354,10 +363,10 @@ import TidelineServerSQLite
     /// Every way to page and count, for both users, with the same query strings one after the other.
     @Test("Lists and counts cover only the caller's rows, however they are paged")
     func listsContainTheRowsOfOneUser() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.owner = "userId"
         table.pageSize = 3
-        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let server = try await TestServer([table], authenticator: try Tokens.authenticator())
         let users = ["anna", "bert"]
         var dice = Dice(7)
         var expected: [String: [String]] = [:]
@@ -367,7 +376,7 @@ import TidelineServerSQLite
             expected[user, default: []].append(id)
             let body = #"{"id":"\#(id)","rank":\#(number % 4)}"#
             let headers = try Tokens.headers(user)
-            _ = await door.send("POST", "/tables/TodoItem", body, headers: headers)
+            _ = await server.send("POST", "/tables/TodoItem", body, headers: headers)
         }
         for query in [
             "", "$orderby=updatedAt", "$orderby=rank desc", "$filter=rank ge 0",
@@ -381,7 +390,7 @@ import TidelineServerSQLite
                     var ids: [String] = []
                     var next: String? = query
                     while let query = next, ids.count <= 40 {
-                        let page = await door.send(
+                        let page = await server.send(
                             "GET",
                             "/tables/TodoItem?" + query,
                             classic: isClassic,

@@ -16,17 +16,17 @@ import TidelineServerCore
     )
 
     /// The text of a token is its user.
-    private static let authenticator = Authenticator { token, _ throws(TokenRefusal) in
-        guard token != "bad" else { throw TokenRefusal("It is bad.") }
+    private static let authenticator = Authenticator { token, _ throws(TokenRejection) in
+        guard token != "bad" else { throw TokenRejection("It is bad.") }
         return CheckedToken(user: User(id: token))
     }
 
-    private static func door(
+    private static func server(
         hooks: [String: TableHooks] = [:],
         endpoints: [Endpoint] = []
-    ) async throws -> Door {
-        try await Door(
-            [notes, Door.todo],
+    ) async throws -> TestServer {
+        try await TestServer(
+            [notes, TestServer.todo],
             authenticator: authenticator,
             hooks: hooks,
             endpoints: endpoints
@@ -35,29 +35,32 @@ import TidelineServerCore
 
     @Test("The token of the batch applies to each of its requests")
     func theTokenOfTheBatchApplies() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let parts = [
             BatchPart("1", "post", "tables/Note", #"{"id":"a","text":"x"}"#),
             BatchPart("2", "get", "tables/Note"),
         ]
-        let none = await door.batch(parts, continuing: true)
+        let none = await server.batch(parts, continuing: true)
         #expect(none.partStatuses == [401, 401])
         #expect(none.partHeaders(0)["www-authenticate"] != nil)
-        let bad = await door.batch(parts, headers: ["X-ZUMO-AUTH": "bad"])
+        let bad = await server.batch(parts, headers: ["X-ZUMO-AUTH": "bad"])
         #expect(bad.status == 401)
-        let own = await door.batch(parts, headers: ["Authorization": "Bearer ann"])
+        let own = await server.batch(parts, headers: ["Authorization": "Bearer ann"])
         #expect(own.partStatuses == [201, 200])
         let inner = BatchPart("1", "get", "tables/Note", headers: ["X-ZUMO-AUTH": "ann"])
-        #expect(await door.batch([inner], headers: ["X-ZUMO-AUTH": "bob"]).status == 400)
+        #expect(await server.batch([inner], headers: ["X-ZUMO-AUTH": "bob"]).status == 400)
     }
 
     @Test("Each request of a batch is authorized separately")
     func eachRequestIsAuthorized() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let ann: HTTPFields = ["X-ZUMO-AUTH": "ann"]
         let bob: HTTPFields = ["X-ZUMO-AUTH": "bob"]
-        _ = await door.batch([BatchPart("1", "post", "tables/Note", #"{"id":"a"}"#)], headers: ann)
-        let answer = await door.batch(
+        _ = await server.batch(
+            [BatchPart("1", "post", "tables/Note", #"{"id":"a"}"#)],
+            headers: ann
+        )
+        let answer = await server.batch(
             [
                 BatchPart("get", "get", "tables/Note/a"),
                 BatchPart("patch", "patch", "tables/Note/a", #"{"text":"mine"}"#),
@@ -74,7 +77,7 @@ import TidelineServerCore
         #expect(answer.parts[2]["body"] == nil)
         #expect(answer.partHeaders(3)["allow"] == "GET, HEAD, PATCH, PUT")
         #expect(answer.partBody(4)["count"] as? Int == 0)
-        let row = await door.send("GET", "/tables/Note/a", headers: ann).row
+        let row = await server.send("GET", "/tables/Note/a", headers: ann).row
         #expect(row["text"] is NSNull)
     }
 
@@ -90,8 +93,8 @@ import TidelineServerCore
             change.values["text"] = .string("hooked")
         }
         hooks.afterWrite = { event in seen.withLock { $0.append("after \(event.id)") } }
-        let door = try await Self.door(hooks: ["Note": hooks])
-        let answer = await door.batch(
+        let server = try await Self.server(hooks: ["Note": hooks])
+        let answer = await server.batch(
             [
                 BatchPart("1", "post", "tables/Note", #"{"id":"a"}"#),
                 BatchPart("2", "post", "tables/TodoItem", #"{"id":"b"}"#),
@@ -156,8 +159,8 @@ import TidelineServerCore
                 )
             },
         ]
-        let door = try await Self.door(endpoints: endpoints)
-        let answer = await door.batch(
+        let server = try await Self.server(endpoints: endpoints)
+        let answer = await server.batch(
             [
                 BatchPart(
                     "1",
@@ -188,9 +191,9 @@ import TidelineServerCore
     func readsAreRejectedWhenTheResponsesAreLarge() async throws {
         var limits = ServerLimits()
         limits.batchAnswerBytes = 2000
-        let door = try await Door(limits: limits)
+        let server = try await TestServer(limits: limits)
         let text = String(repeating: "x", count: 1500)
-        let answer = await door.batch(
+        let answer = await server.batch(
             [
                 BatchPart("1", "post", "tables/TodoItem", #"{"id":"1","text":"\#(text)"}"#),
                 BatchPart("2", "get", "tables/TodoItem/1"),
@@ -203,8 +206,8 @@ import TidelineServerCore
     }
 
     @Test("The metrics count each request of a batch") func eachRequestIsCounted() async throws {
-        let door = try await Door()
-        _ = await door.batch(
+        let server = try await TestServer()
+        _ = await server.batch(
             [
                 BatchPart("1", "post", "tables/TodoItem", "{}"),
                 BatchPart("2", "patch", "$1", #"{"rank":1}"#),
@@ -213,7 +216,7 @@ import TidelineServerCore
             ],
             continuing: true
         )
-        let text = await door.send("GET", "/metrics").text
+        let text = await server.send("GET", "/metrics").text
         for line in [
             "{route=\"insert\",status=\"201\"} 1", "{route=\"update\",status=\"200\"} 1",
             "{route=\"read\",status=\"404\"} 1", "{route=\"list\",status=\"424\"} 1",
@@ -226,8 +229,8 @@ import TidelineServerCore
 
     @Test("A batch adds tables and columns to a dynamic schema")
     func aDynamicSchemaGrowsDuringABatch() async throws {
-        let door = try await Door([], dynamic: true)
-        let answer = await door.batch([
+        let server = try await TestServer([], dynamic: true)
+        let answer = await server.batch([
             BatchPart("1", "post", "tables/New", #"{"id":"1","a":1}"#),
             BatchPart("2", "patch", "$1", #"{"b":"x"}"#),
             BatchPart("3", "post", "tables/new", #"{"id":"2","c":true}"#),

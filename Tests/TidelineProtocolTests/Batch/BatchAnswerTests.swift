@@ -9,19 +9,19 @@ import TidelineServerCore
 @Suite struct BatchAnswerTests {
     private static let text = String(repeating: "x", count: 1500)
 
-    private static func door(_ hooks: [String: TableHooks] = [:]) async throws -> Door {
+    private static func server(_ hooks: [String: TableHooks] = [:]) async throws -> TestServer {
         var limits = ServerLimits()
         limits.batchAnswerBytes = 4000
-        let door = try await Door(limits: limits, hooks: hooks)
+        let server = try await TestServer(limits: limits, hooks: hooks)
         for id in ["a", "b"] {
             let body = #"{"id":"\#(id)","text":"\#(text)","rank":0}"#
-            #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+            #expect(await server.send("POST", "/tables/TodoItem", body).status == 201)
         }
-        return door
+        return server
     }
 
-    private static func ranks(_ door: Door) async -> [Int?] {
-        let rows = await door.send("GET", "/tables/TodoItem?$orderby=id&$select=id,rank").rows
+    private static func ranks(_ server: TestServer) async -> [Int?] {
+        let rows = await server.send("GET", "/tables/TodoItem?$orderby=id&$select=id,rank").rows
         return rows.map { $0["rank"] as? Int }
     }
 
@@ -50,33 +50,33 @@ import TidelineServerCore
     func writesAreRejectedAfterTheLimit(_ hasHooks: Bool) async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
-        let door = try await Self.door(hasHooks ? ["TodoItem": hooks] : [:])
-        let answer = await door.batch(Self.patches(6), continuing: true)
+        let server = try await Self.server(hasHooks ? ["TodoItem": hooks] : [:])
+        let answer = await server.batch(Self.patches(6), continuing: true)
         #expect(answer.partStatuses == [200, 200, 200, 503, 503, 503])
         #expect(answer.partCodes[3] == "batchAnswersTooLarge")
         #expect((answer.partBody(3)["error"] as? String ?? "").contains("limits.batchAnswerBytes"))
-        #expect(await Self.ranks(door) == [3, 0])
-        let stopped = await door.batch(Self.patches(6))
+        #expect(await Self.ranks(server) == [3, 0])
+        let stopped = await server.batch(Self.patches(6))
         #expect(stopped.partStatuses == [200, 200, 200, 503, 424, 424])
     }
 
     @Test("An atomic group whose responses exceed the limit is not executed")
     func aGroupThatExceedsTheLimitIsNotExecuted() async throws {
-        let door = try await Self.door()
-        let answer = await door.batch(
+        let server = try await Self.server()
+        let answer = await server.batch(
             Self.patches(5, group: "g")
                 + [BatchPart("b", "patch", "tables/TodoItem/b", #"{"rank":7}"#)],
             continuing: true
         )
         #expect(answer.partStatuses == [424, 424, 424, 503, 424, 200])
         #expect(answer.partCodes[0] == "groupFailed")
-        #expect(await Self.ranks(door) == [0, 7])
+        #expect(await Self.ranks(server) == [0, 7])
     }
 
     @Test("The rows in rejections count toward the size limit of the responses")
     func rejectionsCount() async throws {
-        let door = try await Self.door()
-        let answer = await door.batch(
+        let server = try await Self.server()
+        let answer = await server.batch(
             Self.patches(5, headers: ["If-Match": #""no""#]),
             continuing: true
         )
@@ -85,8 +85,8 @@ import TidelineServerCore
 
     @Test("A delete adds no row to the size of a batch's responses")
     func deletesDoNotCount() async throws {
-        let door = try await Self.door()
-        let answer = await door.batch(
+        let server = try await Self.server()
+        let answer = await server.batch(
             (0..<8).flatMap { number in
                 [
                     BatchPart("d\(number)", "delete", "tables/TodoItem/a"),
@@ -106,7 +106,7 @@ import TidelineServerCore
 
     @Test("A write with an idempotency key is executed on a retry after the limit rejected it")
     func writesWithAKeyMayBeRepeated() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let parts = (1...5).map { number in
             BatchPart(
                 "\(number)",
@@ -119,13 +119,13 @@ import TidelineServerCore
                 ]
             )
         }
-        let first = await door.batch(parts, continuing: true)
+        let first = await server.batch(parts, continuing: true)
         #expect(first.partStatuses == [200, 200, 200, 503, 503])
         #expect(first.partHeaders(2)["repeatability-result"] == "accepted")
         #expect(first.partHeaders(3)["repeatability-result"] == nil)
-        let second = await door.batch(Array(parts[3...]), continuing: true)
+        let second = await server.batch(Array(parts[3...]), continuing: true)
         #expect(second.partStatuses == [200, 200])
-        #expect(await Self.ranks(door) == [5, 0])
+        #expect(await Self.ranks(server) == [5, 0])
     }
 
     // MARK: - Memory
@@ -136,11 +136,11 @@ import TidelineServerCore
         .timeLimit(.minutes(10))
     )
     func aBatchReservesMemoryForAllItsPages() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         await withTaskGroup(of: [Int].self) { group in
             for _ in 0..<12 {
                 group.addTask {
-                    await door.batch(
+                    await server.batch(
                         (0..<30).map { BatchPart("\($0)", "get", "tables/TodoItem?$top=1000") }
                     )
                     .partStatuses
@@ -150,6 +150,6 @@ import TidelineServerCore
                 #expect(statuses == Array(repeating: 200, count: 30))
             }
         }
-        #expect(door.handler.service.settings.traffic.answersHeld == 0)
+        #expect(server.handler.service.settings.traffic.reservedAnswerBytes == 0)
     }
 }

@@ -47,13 +47,13 @@ import TidelineServerSQLite
         arguments: [nil, "g"]
     )
     func aRepeatRefersToTheSameRow(_ group: String?) async throws {
-        let door = try await Door()
-        let first = await door.batch(Self.parts(group: group))
+        let server = try await TestServer()
+        let first = await server.batch(Self.parts(group: group))
         #expect(first.partStatuses == [201, 200, 200], "\(first.text)")
-        let again = await door.batch(Self.parts(group: group))
+        let again = await server.batch(Self.parts(group: group))
         #expect(again.partStatuses == [201, 200, 200], "\(again.text)")
         #expect(Self.bodies(again) == Self.bodies(first))
-        #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
+        #expect(await server.send("GET", "/tables/TodoItem").rows.count == 1)
     }
 
     @Test(
@@ -64,49 +64,49 @@ import TidelineServerSQLite
         ]
     )
     func aBatchHasNoIdempotencyKey(_ names: [String]) async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         var headers: HTTPFields = [:]
         for name in names { headers.append(name, try #require(Self.named("all")[name])) }
-        let answer = await door.batch(Self.parts(), headers: headers)
+        let answer = await server.batch(Self.parts(), headers: headers)
         #expect(answer.status == 400 && answer.row["code"] as? String == "repeatability")
         #expect(answer.error.contains("do not apply to a batch"))
         #expect(answer.headers["Repeatability-Result"] == "rejected")
-        #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
+        #expect(await server.send("GET", "/tables/TodoItem").rows.isEmpty)
     }
 
     /// The connection was lost after the first of two batches of one queue.
     @Test("A batch that repeats an executed request does not execute it again")
     func theExecutedPartOfABatchIsNotExecutedAgain() async throws {
-        let door = try await Door()
-        let first = await door.batch([Self.parts()[0]])
-        let whole = await door.batch(Self.parts())
+        let server = try await TestServer()
+        let first = await server.batch([Self.parts()[0]])
+        let whole = await server.batch(Self.parts())
         #expect(whole.partStatuses == [201, 200, 200])
         #expect(whole.partBody(0)["id"] as? String == first.partBody(0)["id"] as? String)
-        let rows = await door.send("GET", "/tables/TodoItem").rows
+        let rows = await server.send("GET", "/tables/TodoItem").rows
         #expect(rows.count == 1 && rows[0]["rank"] as? Int == 1)
     }
 
     @Test("Equal batches that arrive concurrently are executed once")
     func equalConcurrentBatchesAreExecutedOnce() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             let answers = await withTaskGroup(of: ServerResponse.self) { group in
-                for _ in 0..<12 { group.addTask { await door.batch(Self.parts(group: "g")) } }
+                for _ in 0..<12 { group.addTask { await server.batch(Self.parts(group: "g")) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
             #expect(answers.allSatisfy { $0.partStatuses == [201, 200, 200] })
             #expect(Set(answers.map(Self.bodies)).count == 1)
-            #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
-            await door.store.stop()
+            #expect(await server.send("GET", "/tables/TodoItem").rows.count == 1)
+            await server.store.stop()
         }
     }
 
     @Test("The same idempotency key of two callers belongs to two rows")
     func keysOfOtherCallersBelongToOtherRows() async throws {
-        let door = try await Door(authenticator: try Tokens.authenticator())
+        let server = try await TestServer(authenticator: try Tokens.authenticator())
         var ids: Set<String> = []
         for user in ["anna", "bert"] {
-            let answer = await door.batch(Self.parts(), headers: try Tokens.headers(user))
+            let answer = await server.batch(Self.parts(), headers: try Tokens.headers(user))
             #expect(answer.partStatuses == [201, 200, 200])
             ids.insert(answer.partBody(0)["id"] as? String ?? "")
         }

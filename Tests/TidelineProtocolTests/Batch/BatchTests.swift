@@ -12,11 +12,11 @@ import TidelineServerCore
         arguments: ["POST", "PATCH", "PUT", "DELETE"]
     )
     func writesToADigest(_ method: String) async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         let path = "tables/TodoItem/$digest"
         let body = method == "DELETE" ? nil : "{}"
-        let alone = await door.send(method, "/" + path, body)
-        let answer = await door.batch([BatchPart("1", method.lowercased(), path, body)])
+        let alone = await server.send(method, "/" + path, body)
+        let answer = await server.batch([BatchPart("1", method.lowercased(), path, body)])
         #expect(alone.status == 405 && answer.partStatuses == [405])
         #expect(answer.partBody(0)["detail"] as? String == alone.row["detail"] as? String)
         #expect(answer.partHeaders(0)["allow"] == alone.headers["Allow"])
@@ -39,16 +39,16 @@ import TidelineServerCore
         )
     }
 
-    private static func ids(_ door: Door) async -> [String] {
-        await door.send("GET", table).ids
+    private static func ids(_ server: TestServer) async -> [String] {
+        await server.send("GET", table).ids
     }
 
     // MARK: - Answers
 
     @Test("A batch returns a response for each request, in order")
     func answersEachRequestInOrder() async throws {
-        let door = try await Door()
-        let answer = await door.batch([
+        let server = try await TestServer()
+        let answer = await server.batch([
             BatchPart("a", "POST", "tables/TodoItem", #"{"id":"1","text":"milk"}"#),
             BatchPart("b", "get", "/tables/TodoItem/1"),
             BatchPart(
@@ -78,22 +78,22 @@ import TidelineServerCore
     }
 
     @Test("A batch without requests is accepted") func anEmptyBatchIsAccepted() async throws {
-        let answer = try await Door().batch([])
+        let answer = try await TestServer().batch([])
         #expect(answer.status == 200)
         #expect(answer.text == #"{"responses":[]}"#)
     }
 
     @Test("The API version of the batch applies to requests without their own version")
     func theVersionOfTheBatchAppliesToAllRequests() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         let parts = [
             BatchPart("1", "get", "tables/TodoItem"),
             BatchPart("2", "get", "tables/TodoItem", headers: ["zumo-api-version": "3.0.0"]),
             BatchPart("3", "get", "tables/TodoItem?ZUMO-API-VERSION=3.0.0"),
         ]
         for answer in [
-            await door.batch(parts, headers: ["ZUMO-API-VERSION": "2.0.0"]),
-            await door.send(
+            await server.batch(parts, headers: ["ZUMO-API-VERSION": "2.0.0"]),
+            await server.send(
                 "POST",
                 "/$batch?zumo-api-version=2.0.0",
                 "{\"requests\":[" + parts.map(\.json).joined(separator: ",") + "]}"
@@ -108,7 +108,7 @@ import TidelineServerCore
 
     @Test("The IDs of a batch and of its requests are returned with their responses")
     func requestIDsAreReturned() async throws {
-        let answer = try await Door().batch(
+        let answer = try await TestServer().batch(
             [
                 BatchPart("1", "get", "tables/TodoItem", headers: ["x-request-id": "mine"]),
                 BatchPart("2", "get", "tables/TodoItem"),
@@ -124,8 +124,8 @@ import TidelineServerCore
 
     @Test("No request of a batch is executed after a failed read")
     func nothingIsExecutedAfterAFailure() async throws {
-        let door = try await Door()
-        let answer = await door.batch([
+        let server = try await TestServer()
+        let answer = await server.batch([
             Self.insert("1"), Self.insert("1x"), BatchPart("no", "get", "tables/TodoItem/none"),
             Self.insert("2"), BatchPart("list", "get", "tables/TodoItem"),
         ])
@@ -133,30 +133,30 @@ import TidelineServerCore
         #expect(answer.partStatuses == [201, 201, 404, 424, 424])
         #expect(answer.partCodes[3] == "notProcessed")
         #expect(answer.partCodes[4] == "notProcessed")
-        #expect(await Self.ids(door) == ["1", "1x"])
+        #expect(await Self.ids(server) == ["1", "1x"])
     }
 
     @Test("A failed write stops the writes after it in the batch")
     func aFailedWriteStopsTheWritesAfterIt() async throws {
-        let door = try await Door()
-        let answer = await door.batch([
+        let server = try await TestServer()
+        let answer = await server.batch([
             Self.insert("1"), BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#),
             BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#), Self.insert("2"),
         ])
         #expect(answer.partStatuses == [201, 409, 424, 424])
         #expect(answer.partBody(1)["id"] as? String == "1")
-        #expect(await Self.ids(door) == ["1"])
+        #expect(await Self.ids(server) == ["1"])
     }
 
     @Test("A malformed write stops the requests after it in the batch")
     func aMalformedWriteStopsTheBatchToo() async throws {
-        let door = try await Door()
-        let answer = await door.batch([
+        let server = try await TestServer()
+        let answer = await server.batch([
             Self.insert("1"), BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#),
             Self.insert("2"),
         ])
         #expect(answer.partStatuses == [201, 400, 424])
-        #expect(await Self.ids(door) == ["1"])
+        #expect(await Self.ids(server) == ["1"])
     }
 
     @Test(
@@ -171,8 +171,8 @@ import TidelineServerCore
         ]
     )
     func continuesIfPreferred(_ prefer: String, _ applied: String?, _ goesOn: Bool) async throws {
-        let door = try await Door()
-        let answer = await door.batch(
+        let server = try await TestServer()
+        let answer = await server.batch(
             [
                 Self.insert("1"), BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#),
                 BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#), Self.insert("2"),
@@ -186,13 +186,13 @@ import TidelineServerCore
             answer.partStatuses
                 == (goesOn ? [201, 409, 400, 201, 404, 200] : [201, 409, 424, 424, 424, 424])
         )
-        #expect(await Self.ids(door) == (goesOn ? ["1", "2"] : ["1"]))
+        #expect(await Self.ids(server) == (goesOn ? ["1", "2"] : ["1"]))
     }
 
     @Test("A request that depends on a failed request is skipped")
     func requestsThatDependOnAFailureAreSkipped() async throws {
-        let door = try await Door()
-        let answer = await door.batch(
+        let server = try await TestServer()
+        let answer = await server.batch(
             [
                 BatchPart("no", "get", "tables/TodoItem/none"),
                 Self.insert("1", dependsOn: ["no"]), Self.insert("2"),
@@ -210,15 +210,15 @@ import TidelineServerCore
             answer.partStatuses == [404, 424, 201, 409, 424, 424, 400, 424, 424, 201, 424]
         )
         #expect(answer.partCodes[1] == "dependencyFailed")
-        #expect(await Self.ids(door) == ["2", "7"])
+        #expect(await Self.ids(server) == ["2", "7"])
     }
 
     // MARK: - Groups
 
     @Test("An atomic group is executed completely or not at all")
     func aGroupIsAtomic() async throws {
-        let door = try await Door()
-        let answer = await door.batch(
+        let server = try await TestServer()
+        let answer = await server.batch(
             [
                 Self.insert("1", group: "g"),
                 BatchPart("text", "patch", "$insert-1", #"{"text":"a"}"#, group: "g"),
@@ -242,15 +242,15 @@ import TidelineServerCore
         )
         #expect(answer.parts[1]["atomicityGroup"] as? String == "g")
         #expect(answer.parts[7]["atomicityGroup"] == nil)
-        #expect(await Self.ids(door) == ["1", "6"])
-        let row = await door.send("GET", Self.table + "/1").row
+        #expect(await Self.ids(server) == ["1", "6"])
+        let row = await server.send("GET", Self.table + "/1").row
         #expect(row["text"] as? String == "a")
     }
 
     @Test("An atomic group is skipped if one of its requests depends on a failure")
     func aGroupThatDependsOnAFailureIsSkippedAsAWhole() async throws {
-        let door = try await Door()
-        let answer = await door.batch(
+        let server = try await TestServer()
+        let answer = await server.batch(
             [
                 BatchPart("no", "get", "tables/TodoItem/none"), Self.insert("1", group: "g"),
                 Self.insert("2", group: "g", dependsOn: ["no"]), Self.insert("3"),
@@ -258,13 +258,13 @@ import TidelineServerCore
             continuing: true
         )
         #expect(answer.partStatuses == [404, 424, 424, 201])
-        #expect(await Self.ids(door) == ["3"])
+        #expect(await Self.ids(server) == ["3"])
     }
 
     @Test("An atomic group may write the same row several times")
     func aGroupMayChangeARowManyTimes() async throws {
-        let door = try await Door()
-        let answer = await door.batch([
+        let server = try await TestServer()
+        let answer = await server.batch([
             Self.insert("1", group: "g"),
             BatchPart("a", "put", "tables/TodoItem/1", #"{"rank":1}"#, group: "g"),
             BatchPart("b", "delete", "$insert-1", group: "g"),
@@ -279,8 +279,8 @@ import TidelineServerCore
 
     @Test("A reference in a batch stands for the row of an earlier request")
     func aReferenceIsTheRowOfAnEarlierRequest() async throws {
-        let door = try await Door()
-        let answer = await door.batch(
+        let server = try await TestServer()
+        let answer = await server.batch(
             [
                 BatchPart("new", "post", "tables/TodoItem", #"{"text":"a"}"#),
                 BatchPart("1", "patch", "$new", #"{"rank":1}"#),
@@ -300,8 +300,8 @@ import TidelineServerCore
 
     @Test("A classic PATCH in a batch names its row in the body")
     func aClassicPatchNamesItsRowInTheBody() async throws {
-        let door = try await Door()
-        let answer = await door.batch(
+        let server = try await TestServer()
+        let answer = await server.batch(
             [
                 BatchPart("0", "post", "tables/TodoItem", #"{"id":"a b"}"#),
                 BatchPart("1", "patch", "tables/todoitem", #"{"id":"a b","rank":1}"#),
@@ -323,7 +323,7 @@ import TidelineServerCore
         ]
     )
     func onlyPOSTIsAllowed(_ method: String, _ status: Int) async throws {
-        let answer = try await Door().send(method, "/$batch")
+        let answer = try await TestServer().send(method, "/$batch")
         #expect(answer.status == status)
         #expect(answer.headers["Allow"] == "POST")
     }
@@ -338,7 +338,7 @@ import TidelineServerCore
         ]
     )
     func onlyJSONIsAccepted(_ type: String, _ status: Int) async throws {
-        let answer = try await Door().send(
+        let answer = try await TestServer().send(
             "POST",
             "/%24batch/",
             #"{"requests":[]}"#,
@@ -350,32 +350,32 @@ import TidelineServerCore
 
     @Test("A malformed batch is rejected and executes none of its requests")
     func aMalformedBatchDoesNothing() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for bad in [
             BatchPart("insert-1", "get", "tables/TodoItem"),
             BatchPart("x", "get", "http://elsewhere.test/tables/TodoItem"),
             BatchPart("x", "get", "$later"), BatchPart("x", "post", "$batch", "{}"),
         ] {
-            let answer = await door.batch([Self.insert("1"), bad], continuing: true)
+            let answer = await server.batch([Self.insert("1"), bad], continuing: true)
             #expect(answer.status == 400)
             #expect(answer.error.contains("requests[1]"))
         }
-        let coded = await door.send(
+        let coded = await server.send(
             "POST",
             "/$batch",
             #"{"requests":[]}"#,
             headers: ["Content-Encoding": "br"]
         )
         #expect(coded.status == 415)
-        #expect(await Self.ids(door) == [])
+        #expect(await Self.ids(server) == [])
     }
 
     @Test("A batch request that has a condition is not executed")
     func aRequestWithAConditionIsNotExecuted() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         var part = Self.insert("1")
         part.members.append(("if", "\"true\""))
-        let answer = await door.batch([part, Self.insert("2")], continuing: true)
+        let answer = await server.batch([part, Self.insert("2")], continuing: true)
         #expect(answer.partStatuses == [424, 201])
     }
 }

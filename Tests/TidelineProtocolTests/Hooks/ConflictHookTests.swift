@@ -8,29 +8,33 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ConflictHookTests {
-    private static func door(
+    private static func testServer(
         conflict rule: ConflictRule = .reject,
         _ handler: @escaping @Sendable (TableConflict) async throws -> ConflictResolution
-    ) async throws -> Door {
+    ) async throws -> TestServer {
         var hooks = TableHooks()
         hooks.conflict = handler
-        var table = Door.todo
+        var table = TestServer.todo
         table.conflict = rule
-        let door = try await Door([table], hooks: ["TodoItem": hooks])
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first","rank":1}"#)
-        return door
+        let testServer = try await TestServer([table], hooks: ["TodoItem": hooks])
+        _ = await testServer.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"id":"a","text":"first","rank":1}"#
+        )
+        return testServer
     }
 
     /// Sends with the version from before another caller's change.
     private static func stale(
-        _ door: Door,
+        _ testServer: TestServer,
         _ method: String,
         _ body: String?,
         type: String = "application/json"
     ) async -> ServerResponse {
-        let old = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
-        _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
-        return await door.send(
+        let old = await testServer.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
+        _ = await testServer.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
+        return await testServer.send(
             method,
             "/tables/TodoItem/a",
             body,
@@ -83,14 +87,18 @@ import TidelineServerCore
             return .client
         }
         hooks.afterWrite = { event in events.withLock { $0.append(event.operation) } }
-        let door = try await Door([Door.todo], hooks: ["TodoItem": hooks])
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
-        let answer = await door.send(
+        let testServer = try await TestServer([TestServer.todo], hooks: ["TodoItem": hooks])
+        let created = await testServer.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"id":"a","text":"first"}"#
+        )
+        let answer = await testServer.send(
             method,
             "/tables/TodoItem/a",
             method == "DELETE" ? nil : #"{"text":"mine"}"#,
             classic: isClassic,
-            headers: ["If-Match": made.headers["ETag"] ?? ""]
+            headers: ["If-Match": created.headers["ETag"] ?? ""]
         )
         #expect(answer.status == (method == "DELETE" ? 204 : 200))
         #expect(calls.withLock { $0 } == 0)
@@ -101,11 +109,11 @@ import TidelineServerCore
 
     @Test("The resolution that the conflict handler returns is applied", arguments: cases)
     func appliesTheDecision(_ example: Case) async throws {
-        let door = try await Self.door { _ in example.answer }
+        let testServer = try await Self.testServer { _ in example.answer }
         let body = example.method == "DELETE" ? nil : #"{"rank":2}"#
-        let answer = await Self.stale(door, example.method, body)
+        let answer = await Self.stale(testServer, example.method, body)
         #expect(answer.status == example.status)
-        let row = await door.send("GET", "/tables/TodoItem/a")
+        let row = await testServer.send("GET", "/tables/TodoItem/a")
         guard let text = example.text else {
             #expect(row.status == 410)
             return
@@ -119,7 +127,7 @@ import TidelineServerCore
 
     @Test("The conflict handler receives the server's row and the client's row")
     func theHandlerSeesBothSides() async throws {
-        let door = try await Self.door { conflict in
+        let testServer = try await Self.testServer { conflict in
             #expect(conflict.operation == .update && !conflict.isDelete && conflict.id == "a")
             #expect(conflict.server["text"] == "theirs" && conflict.server.version != nil)
             #expect(conflict.client["text"] == "theirs" && conflict.client["rank"] == 2)
@@ -127,10 +135,15 @@ import TidelineServerCore
             row["text"] = "merged"
             return .write(row)
         }
-        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        let answer = await Self.stale(testServer, "PATCH", #"{"rank":2}"#)
         #expect(answer.row["text"] as? String == "merged" && answer.row["rank"] as? Int == 2)
         let patch = #"[{"op":"replace","path":"/rank","value":2}]"#
-        let patched = await Self.stale(door, "PATCH", patch, type: "application/json-patch+json")
+        let patched = await Self.stale(
+            testServer,
+            "PATCH",
+            patch,
+            type: "application/json-patch+json"
+        )
         #expect(patched.row["text"] as? String == "merged")
     }
 
@@ -139,16 +152,16 @@ import TidelineServerCore
         arguments: ["DELETE", "POST", "PATCH"]
     )
     func theWholeRowReplacesAnyWrite(_ method: String) async throws {
-        let door = try await Self.door { conflict in
+        let testServer = try await Self.testServer { conflict in
             var row = conflict.client
             row["text"] = "both"
             return .write(row)
         }
         let answer: ServerResponse
         if method == "POST" {
-            let old = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
-            _ = await door.send("DELETE", "/tables/TodoItem/a")
-            answer = await door.send(
+            let old = await testServer.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
+            _ = await testServer.send("DELETE", "/tables/TodoItem/a")
+            answer = await testServer.send(
                 "POST",
                 "/tables/TodoItem/a",
                 classic: true,
@@ -157,7 +170,7 @@ import TidelineServerCore
         } else {
             let test = #"[{"op":"test","path":"/rank","value":9},{"op":"remove","path":"/rank"}]"#
             answer = await Self.stale(
-                door,
+                testServer,
                 method,
                 method == "PATCH" ? test : nil,
                 type: method == "PATCH" ? "application/json-patch+json" : "application/json"
@@ -165,52 +178,52 @@ import TidelineServerCore
         }
         #expect(answer.status == ["DELETE": 412, "POST": 201, "PATCH": 200][method])
         #expect(answer.row["text"] as? String == "both" && answer.row["rank"] as? Int == 1)
-        let row = await door.send("GET", "/tables/TodoItem/a")
+        let row = await testServer.send("GET", "/tables/TodoItem/a")
         #expect(row.body == answer.body)
     }
 
     @Test("The table's conflict rule applies if the handler does not decide")
     func theTablePolicyAppliesIfTheHandlerRejects() async throws {
-        let door = try await Self.door(conflict: .clientWins) { _ in .policy }
-        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        let testServer = try await Self.testServer(conflict: .clientWins) { _ in .policy }
+        let answer = await Self.stale(testServer, "PATCH", #"{"rank":2}"#)
         #expect(answer.status == 200 && answer.row["rank"] as? Int == 2)
     }
 
     @Test("A stale version in the body of a classic update calls the conflict handler")
     func classicVersionsInTheBody() async throws {
-        let door = try await Self.door { _ in .client }
-        let old = await door.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
-        _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
+        let testServer = try await Self.testServer { _ in .client }
+        let old = await testServer.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
+        _ = await testServer.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
         let body = #"{"rank":3,"version":"\#(old)"}"#
-        let answer = await door.send("PATCH", "/tables/TodoItem/a", body, classic: true)
+        let answer = await testServer.send("PATCH", "/tables/TodoItem/a", body, classic: true)
         #expect(answer.status == 200 && answer.row["rank"] as? Int == 3)
     }
 
     @Test("The conflict handler runs again if the row changed in the meantime")
     func aRowThatChangesWhileTheHandlerRuns() async throws {
-        let other = Mutex<Door?>(nil)
+        let other = Mutex<TestServer?>(nil)
         let asked = Mutex(0)
-        let door = try await Self.door { _ in
+        let testServer = try await Self.testServer { _ in
             let count = asked.withLock { asked in
                 asked += 1
                 return asked
             }
             if count == 1 {
-                let door = other.withLock { $0 }
-                _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"faster"}"#)
+                let testServer = other.withLock { $0 }
+                _ = await testServer?.send("PATCH", "/tables/TodoItem/a", #"{"text":"faster"}"#)
             }
             return .client
         }
-        other.withLock { $0 = door }
-        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        other.withLock { $0 = testServer }
+        let answer = await Self.stale(testServer, "PATCH", #"{"rank":2}"#)
         #expect(answer.row["text"] as? String == "faster" && answer.row["rank"] as? Int == 2)
         #expect(asked.withLock { $0 } == 2)
     }
 
     @Test("A failed If-None-Match condition is not a conflict")
     func otherFailedPreconditionsAreNotConflicts() async throws {
-        let door = try await Self.door { _ in .client }
-        let answer = await door.send(
+        let testServer = try await Self.testServer { _ in .client }
+        let answer = await testServer.send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"rank":2}"#,
@@ -221,8 +234,8 @@ import TidelineServerCore
 
     @Test("A rejection by the conflict handler becomes the response")
     func rejectionsByTheHandler() async throws {
-        let door = try await Self.door { _ in throw Rejection(422, "Ask a person.") }
-        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        let testServer = try await Self.testServer { _ in throw Rejection(422, "Ask a person.") }
+        let answer = await Self.stale(testServer, "PATCH", #"{"rank":2}"#)
         #expect(answer.status == 422 && answer.error == "Ask a person.")
     }
 }

@@ -28,20 +28,20 @@ private struct Broken: Error {}
     private static let json: HTTPFields = ["Content-Type": "application/json"]
     private static let patch: HTTPFields = ["Content-Type": "application/json-patch+json"]
 
-    private static func door(
-        _ table: TableDefinition = Door.todo,
+    private static func server(
+        _ table: TableDefinition = TestServer.todo,
         _ set: (inout TableHooks) -> Void
-    ) async throws -> Door {
+    ) async throws -> TestServer {
         var hooks = TableHooks()
         set(&hooks)
-        return try await Door([table], hooks: ["todoitem": hooks])
+        return try await TestServer([table], hooks: ["todoitem": hooks])
     }
 
     // MARK: - Before
 
     @Test("A hook before a write changes the values of the write")
     func beforeAWriteChangesIt() async throws {
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.beforeWrite = { change in
                 if change.operation == .insert { change.values["rank"] = 7 }
                 if case .string(let text) = change.values["text"] {
@@ -49,14 +49,14 @@ private struct Broken: Error {}
                 }
             }
         }
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-        #expect(made.status == 201)
-        #expect(made.row["text"] as? String == "X" && made.row["rank"] as? Int == 7)
-        let rank = await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":1}"#)
+        let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        #expect(created.status == 201)
+        #expect(created.row["text"] as? String == "X" && created.row["rank"] as? Int == 7)
+        let rank = await server.send("PATCH", "/tables/TodoItem/a", #"{"rank":1}"#)
         #expect(rank.row["text"] as? String == "X" && rank.row["rank"] as? Int == 1)
-        let put = await door.send("PUT", "/tables/TodoItem/a", #"{"text":"y"}"#)
+        let put = await server.send("PUT", "/tables/TodoItem/a", #"{"text":"y"}"#)
         #expect(put.row["text"] as? String == "Y" && put.row["rank"] is NSNull)
-        let patched = await door.send(
+        let patched = await server.send(
             "PATCH",
             "/tables/TodoItem/a",
             #"[{"op":"replace","path":"/text","value":"z"}]"#,
@@ -70,16 +70,17 @@ private struct Broken: Error {}
         arguments: [false, true]
     )
     func aPatchThatIsRejectedByContent(hasHook: Bool) async throws {
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             guard hasHook else { return }
             hooks.beforeWrite = { if $0.operation != .insert { Issue.record("the hook ran") } }
         }
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
         let body = #"[{"op":"replace","path":"/complete","value":null}]"#
         func status(_ id: String, _ tag: String? = nil) async -> Int {
             var headers = Self.patch
             if let tag { headers.append("If-Match", tag) }
-            return await door.send("PATCH", "/tables/TodoItem/\(id)", body, headers: headers).status
+            return await server.send("PATCH", "/tables/TodoItem/\(id)", body, headers: headers)
+                .status
         }
         #expect(await status("none") == 404)
         #expect(await status("a", "\"AAAA\"") == 412)
@@ -88,7 +89,7 @@ private struct Broken: Error {}
 
     @Test("A write is rejected if the hook before it throws or sets invalid values")
     func beforeAWriteRejectsIt() async throws {
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.beforeWrite = { change in
                 if change.operation == .delete { throw Rejection(422, "Not yet.") }
                 if change.values["text"] == "broken" { throw Broken() }
@@ -98,38 +99,38 @@ private struct Broken: Error {}
                 if change.values["text"] == "type" { change.values["rank"] = "many" }
             }
         }
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-        let refused = await door.send("DELETE", "/tables/TodoItem/a")
-        #expect(refused.status == 422 && refused.error == "Not yet.")
-        let member = await door.send("PATCH", "/tables/TodoItem/a", #"{"deleted":true}"#)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let rejected = await server.send("DELETE", "/tables/TodoItem/a")
+        #expect(rejected.status == 422 && rejected.error == "Not yet.")
+        let member = await server.send("PATCH", "/tables/TodoItem/a", #"{"deleted":true}"#)
         #expect(member.status == 422)
         for (text, status) in [
             ("broken", 500), ("409", 500), ("member", 500), ("id", 500), ("type", 400),
         ] {
             let body = #"{"text":"\#(text)"}"#
-            #expect(await door.send("PATCH", "/tables/TodoItem/a", body).status == status)
+            #expect(await server.send("PATCH", "/tables/TodoItem/a", body).status == status)
         }
-        #expect(await door.send("GET", "/tables/TodoItem/a").row["text"] as? String == "x")
+        #expect(await server.send("GET", "/tables/TodoItem/a").row["text"] as? String == "x")
     }
 
     @Test("A hook runs again if the row that it read changed before the write")
     func aRowThatChangesMeanwhileIsPassedToTheHookAgain() async throws {
         let diary = Diary()
-        let other = Mutex<Door?>(nil)
-        let door = try await Self.door { hooks in
+        let other = Mutex<TestServer?>(nil)
+        let server = try await Self.server { hooks in
             hooks.beforeWrite = { change in
                 guard change.values["rank"] == 5 else { return }
                 let stored = try await change.stored()
                 diary.write("\(stored?["text"] ?? .null)")
                 guard stored?["text"] == "old" else { return }
                 // Another caller changes the row first.
-                let door = other.withLock { $0 }
-                _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
+                let server = other.withLock { $0 }
+                _ = await server?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
             }
         }
-        other.withLock { $0 = door }
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"old"}"#)
-        let answer = await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":5}"#)
+        other.withLock { $0 = server }
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"old"}"#)
+        let answer = await server.send("PATCH", "/tables/TodoItem/a", #"{"rank":5}"#)
         #expect(answer.status == 200)
         #expect(answer.row["text"] as? String == "new" && answer.row["rank"] as? Int == 5)
         #expect(diary.take() == ["\(Value.string("old"))", "\(Value.string("new"))"])
@@ -137,18 +138,18 @@ private struct Broken: Error {}
 
     @Test("A write is rejected with 503 if its row changes during each run of the hook")
     func aRowThatKeepsChangingIsRejected() async throws {
-        let other = Mutex<Door?>(nil)
-        let door = try await Self.door { hooks in
+        let other = Mutex<TestServer?>(nil)
+        let server = try await Self.server { hooks in
             hooks.beforeWrite = { change in
                 guard change.values["rank"] == 5 else { return }
                 _ = try await change.stored()
-                let door = other.withLock { $0 }
-                _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
+                let server = other.withLock { $0 }
+                _ = await server?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
             }
         }
-        other.withLock { $0 = door }
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-        let answer = await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":5}"#)
+        other.withLock { $0 = server }
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let answer = await server.send("PATCH", "/tables/TodoItem/a", #"{"rank":5}"#)
         #expect(answer.status == 503 && answer.headers["Retry-After"] != nil)
     }
 
@@ -159,13 +160,13 @@ private struct Broken: Error {}
         hooks.beforeWrite = { _ in }
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door([table], path: path, hooks: ["TodoItem": hooks])
+            let server = try await TestServer([table], path: path, hooks: ["TodoItem": hooks])
             let body = #"{"id":"a","at":"2026-11-21T08:00:00.123456Z"}"#
-            _ = await door.send("POST", "/tables/TodoItem", body)
+            _ = await server.send("POST", "/tables/TodoItem", body)
             let stored = try Database(path: path, mode: .existing)
                 .integer("SELECT \"at\" FROM \"TodoItem\"")
             #expect(stored.map { $0 % 1000 } == 456)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -174,19 +175,19 @@ private struct Broken: Error {}
     @Test("The hook after a write runs when the row is stored, and only for executed writes")
     func afterAWriteTheRowIsStored() async throws {
         let diary = Diary()
-        let other = Mutex<Door?>(nil)
-        let door = try await Self.door { hooks in
+        let other = Mutex<TestServer?>(nil)
+        let server = try await Self.server { hooks in
             hooks.afterWrite = { event in
-                let door = other.withLock { $0 }
-                let stored = await door?.send("GET", "/tables/TodoItem/\(event.id)")
+                let server = other.withLock { $0 }
+                let stored = await server?.send("GET", "/tables/TodoItem/\(event.id)")
                 let isStored = stored?.row["version"] as? String == event.row?.version
                 diary.write("\(event.operation) \(event.requestID) \(isStored)")
                 throw Broken()
             }
         }
-        other.withLock { $0 = door }
+        other.withLock { $0 = server }
         func send(_ name: String, _ method: String, _ path: String, _ body: String?) async -> Int {
-            await door.send(method, path, body, headers: ["X-Request-ID": name]).status
+            await server.send(method, path, body, headers: ["X-Request-ID": name]).status
         }
         #expect(await send("1", "POST", "/tables/TodoItem", #"{"id":"a"}"#) == 201)
         #expect(await send("2", "PATCH", "/tables/TodoItem/a", #"{"rank":1}"#) == 200)
@@ -203,16 +204,16 @@ private struct Broken: Error {}
     @Test("Hooks reject reads and observe how many rows a read returned")
     func readsAreObservedAndRejected() async throws {
         let diary = Diary()
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.beforeRead = { read in if read.id == "b" { throw Rejection(403, "Not this.") } }
             hooks.afterRead = { read, rows in diary.write("\(read.id ?? "list") \(rows)") }
         }
         for id in ["a", "b"] {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
         }
-        #expect(await door.send("GET", "/tables/TodoItem?$top=1").rows.count == 1)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
-        #expect(await door.send("GET", "/tables/TodoItem/b").status == 403)
+        #expect(await server.send("GET", "/tables/TodoItem?$top=1").rows.count == 1)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem/b").status == 403)
         #expect(diary.take() == ["list 1", "a 1"])
     }
 
@@ -220,46 +221,46 @@ private struct Broken: Error {}
 
     @Test("A write of a row outside the row filter is rejected with 403")
     func rowsOutsideTheFilterAreAbsent() async throws {
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.rowFilter = { _ in "text eq \("it's") or rank gt \(5)" }
         }
-        let free = try await Door([Door.todo])
+        let free = try await TestServer([TestServer.todo])
         #expect(await free.send("POST", "/tables/TodoItem", "{}").status == 201)
         let inside = #"{"id":"in","text":"it's"}"#
-        #expect(await door.send("POST", "/tables/TodoItem", inside).status == 201)
-        let outside = await door.send("POST", "/tables/TodoItem", #"{"id":"out","text":"no"}"#)
+        #expect(await server.send("POST", "/tables/TodoItem", inside).status == 201)
+        let outside = await server.send("POST", "/tables/TodoItem", #"{"id":"out","text":"no"}"#)
         #expect(outside.status == 403)
-        #expect(await door.send("PATCH", "/tables/TodoItem/in", #"{"text":"no"}"#).status == 403)
+        #expect(await server.send("PATCH", "/tables/TodoItem/in", #"{"text":"no"}"#).status == 403)
         #expect(
-            await door.send("PATCH", "/tables/TodoItem/in", #"{"text":"no","rank":6}"#).status
+            await server.send("PATCH", "/tables/TodoItem/in", #"{"text":"no","rank":6}"#).status
                 == 200
         )
-        let list = await door.send("GET", "/tables/TodoItem?$count=true")
+        let list = await server.send("GET", "/tables/TodoItem?$count=true")
         #expect(list.ids == ["in"] && list.row["count"] as? Int == 1)
     }
 
     @Test("A row outside the row filter is hidden from every kind of request")
     func aFilteredRowIsHiddenEverywhere() async throws {
         let isOpen = Mutex(true)
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.rowFilter = { _ in isOpen.withLock { $0 } ? nil : "rank gt 5" }
         }
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","rank":1}"#)
+        let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","rank":1}"#)
         isOpen.withLock { $0 = false }
         for (method, body) in [
             ("GET", nil), ("PATCH", #"{"rank":9}"#), ("PUT", #"{"rank":9}"#), ("DELETE", nil),
         ] {
-            let answer = await door.send(
+            let answer = await server.send(
                 method,
                 "/tables/TodoItem/a",
                 body,
-                headers: ["If-Match": made.headers["ETag"] ?? ""]
+                headers: ["If-Match": created.headers["ETag"] ?? ""]
             )
             #expect(answer.status == 404, "\(method)")
         }
-        let taken = await door.send("POST", "/tables/TodoItem", #"{"id":"a","rank":9}"#)
+        let taken = await server.send("POST", "/tables/TodoItem", #"{"id":"a","rank":9}"#)
         #expect(taken.status == 409 && taken.body.isEmpty)
-        #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
+        #expect(await server.send("GET", "/tables/TodoItem").rows.isEmpty)
     }
 
     @Test("The row filter knows the user and is combined with the owner rule")
@@ -270,9 +271,9 @@ private struct Broken: Error {}
             change.values["text"] = .string("by " + (change.user?.id ?? "nobody"))
             change.values["userId"] = "berta"
         }
-        var table = Door.todo
+        var table = TestServer.todo
         table.owner = "userId"
-        let door = try await Door(
+        let server = try await TestServer(
             [table],
             authenticator: try Tokens.authenticator(),
             hooks: ["TodoItem": hooks],
@@ -283,15 +284,15 @@ private struct Broken: Error {}
             ]
         )
         let anna = try Tokens.headers("anna")
-        let made = await door.send(
+        let created = await server.send(
             "POST",
             "/tables/TodoItem",
             #"{"id":"a","rank":1}"#,
             headers: anna
         )
-        #expect(made.status == 201 && made.row["text"] as? String == "by anna")
-        #expect(made.row["userId"] as? String == "anna")
-        let other = await door.send(
+        #expect(created.status == 201 && created.row["text"] as? String == "by anna")
+        #expect(created.row["userId"] as? String == "anna")
+        let other = await server.send(
             "POST",
             "/tables/TodoItem",
             #"{"rank":2}"#,
@@ -299,10 +300,10 @@ private struct Broken: Error {}
         )
         #expect(other.status == 403)
         let berta = try Tokens.headers("berta")
-        #expect(await door.send("GET", "/tables/TodoItem/a", headers: berta).status == 404)
-        #expect(await door.send("GET", "/api/mine", headers: anna).ids == ["a"])
-        #expect(await door.send("GET", "/api/mine", headers: berta).ids == [])
-        #expect(await door.send("GET", "/api/mine").status == 401)
+        #expect(await server.send("GET", "/tables/TodoItem/a", headers: berta).status == 404)
+        #expect(await server.send("GET", "/api/mine", headers: anna).ids == ["a"])
+        #expect(await server.send("GET", "/api/mine", headers: berta).ids == [])
+        #expect(await server.send("GET", "/api/mine").status == 401)
     }
 
     @Test(
@@ -310,11 +311,11 @@ private struct Broken: Error {}
         arguments: ["nope eq 1", "text eq", "1"]
     )
     func anInvalidFilterHidesEveryRow(_ text: String) async throws {
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.rowFilter = { _ in RowFilter(stringLiteral: text) }
         }
-        #expect(await door.send("GET", "/tables/TodoItem").status == 500)
-        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 500)
+        #expect(await server.send("GET", "/tables/TodoItem").status == 500)
+        #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 500)
     }
 
     @Test(
@@ -322,15 +323,15 @@ private struct Broken: Error {}
         arguments: ["x' or 'a' eq 'a", "'", "", "\\", "x') or (1 eq 1", "%", "é\u{1F600}"]
     )
     func valuesAreLiterals(_ text: String) async throws {
-        let door = try await Self.door { hooks in
+        let server = try await Self.server { hooks in
             hooks.rowFilter = { _ in "text eq \(text) and complete eq \(false)" }
         }
         var row = Row()
         row["text"] = .string(text)
         var writer = JSONWriter()
         writer.row(row)
-        #expect(await door.send("POST", "/tables/TodoItem", writer.text).status == 201)
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"text":"a"}"#).status == 403)
-        #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
+        #expect(await server.send("POST", "/tables/TodoItem", writer.text).status == 201)
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"text":"a"}"#).status == 403)
+        #expect(await server.send("GET", "/tables/TodoItem").rows.count == 1)
     }
 }

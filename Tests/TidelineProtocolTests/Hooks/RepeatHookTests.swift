@@ -23,10 +23,10 @@ import TidelineServerSQLite
         let clock = TestClock(step: 1_000_000)
         var hooks = TableHooks()
         hooks.beforeWrite = { $0.values["rank"] = 7 }
-        let door = try await Door(clock: clock, hooks: ["TodoItem": hooks])
+        let server = try await TestServer(clock: clock, hooks: ["TodoItem": hooks])
         var statuses: Set<Int> = []
         for ahead in 290..<320 as Range<Int64> {
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 "/tables/TodoItem",
                 #"{"id":"\#(ahead)"}"#,
@@ -46,21 +46,22 @@ import TidelineServerSQLite
     func rulesThatBecameStricter(hasHooks: Bool, isInBatch: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            func open(_ rules: ColumnRules) async throws -> Door {
-                var table = Door.todo
+            func open(_ rules: ColumnRules) async throws -> TestServer {
+                var table = TestServer.todo
                 table.schema.columns[0] = ColumnDefinition("text", .string, rules: rules)
                 var hooks = TableHooks()
                 if hasHooks { hooks.beforeWrite = { _ in } }
-                return try await Door(
+                return try await TestServer(
                     [table],
                     path: directory + "/a.db",
                     clock: clock,
                     hooks: ["TodoItem": hooks]
                 )
             }
-            func send(_ door: Door, _ name: String, _ text: String) async -> ServerResponse {
-                await Door.$usesBatches.withValue(isInBatch) {
-                    await door.send(
+            func send(_ server: TestServer, _ name: String, _ text: String) async -> ServerResponse
+            {
+                await TestServer.$usesBatches.withValue(isInBatch) {
+                    await server.send(
                         "POST",
                         "/tables/TodoItem",
                         #"{"text":"\#(text)"}"#,
@@ -68,21 +69,21 @@ import TidelineServerSQLite
                     )
                 }
             }
-            var door = try await open(ColumnRules())
-            let first = await send(door, "one", "a long text")
+            var server = try await open(ColumnRules())
+            let first = await send(server, "one", "a long text")
             #expect(first.status == 201)
-            await door.store.stop()
-            door = try await open(ColumnRules(maxLength: 3))
-            let again = await send(door, "one", "a long text")
+            await server.store.stop()
+            server = try await open(ColumnRules(maxLength: 3))
+            let again = await send(server, "one", "a long text")
             #expect(again.status == 201 && again.row["id"] as? String == first.row["id"] as? String)
             #expect(again.headers["Repeatability-Result"] == "accepted")
             // A write that was not executed is rejected as before, even with the key of another request.
             for (name, text) in [("two", "a long text"), ("one", "another long text")] {
-                let other = await send(door, name, text)
+                let other = await send(server, name, text)
                 #expect(other.status == 400 && other.error.contains("text"), "\(other.text)")
             }
-            #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
-            await door.store.stop()
+            #expect(await server.send("GET", "/tables/TodoItem").rows.count == 1)
+            await server.store.stop()
         }
     }
 }

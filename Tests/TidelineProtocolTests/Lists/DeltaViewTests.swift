@@ -17,25 +17,25 @@ import TidelineServerSQLite
     }
 
     private static func send(
-        _ door: Door,
+        _ server: TestServer,
         _ user: String,
         _ method: String,
         _ path: String,
         _ body: String? = nil
     ) async throws -> ServerResponse {
-        await door.send(method, "/tables/TodoItem" + path, body, headers: try headers(user))
+        await server.send(method, "/tables/TodoItem" + path, body, headers: try headers(user))
     }
 
     private static func owned(
         softDelete: Bool,
         changeScan: Int = ServerLimits().changeScan
-    ) async throws -> Door {
-        var table = Door.todo
+    ) async throws -> TestServer {
+        var table = TestServer.todo
         table.owner = "userId"
         table.softDelete = softDelete
         var limits = ServerLimits()
         limits.changeScan = changeScan
-        return try await Door(
+        return try await TestServer(
             [table],
             limits: limits,
             authenticator: try Tokens.authenticator()
@@ -47,10 +47,10 @@ import TidelineServerSQLite
         softDelete: Bool = true,
         fingerprint: String? = nil,
         changeScan: Int = ServerLimits().changeScan
-    ) async throws -> Door {
+    ) async throws -> TestServer {
         var limits = ServerLimits()
         limits.changeScan = changeScan
-        var table = Door.todo
+        var table = TestServer.todo
         table.softDelete = softDelete
         table.schema.columns.append(ColumnDefinition("team", .string))
         var hooks = TableHooks()
@@ -60,7 +60,7 @@ import TidelineServerSQLite
             filter.fingerprint = fingerprint
             return filter
         }
-        return try await Door(
+        return try await TestServer(
             [table],
             limits: limits,
             authenticator: try Tokens.authenticator(),
@@ -70,42 +70,42 @@ import TidelineServerSQLite
 
     @Test("A deleted row is reported to its owner only", arguments: [true, false])
     func deletesAreReportedToTheirOwnerOnly(softDelete: Bool) async throws {
-        let door = try await Self.owned(softDelete: softDelete)
+        let server = try await Self.owned(softDelete: softDelete)
         for (user, id) in [("anna", "a"), ("anna", "c"), ("bert", "b")] {
-            let made = try await Self.send(door, user, "POST", "", #"{"id":"\#(id)"}"#)
-            #expect(made.status == 201)
+            let created = try await Self.send(server, user, "POST", "", #"{"id":"\#(id)"}"#)
+            #expect(created.status == 201)
         }
-        var anna = DeltaPuller(door, headers: try Self.headers("anna"))
-        var bert = DeltaPuller(door, headers: try Self.headers("bert"))
+        var anna = DeltaPuller(server, headers: try Self.headers("anna"))
+        var bert = DeltaPuller(server, headers: try Self.headers("bert"))
         try await anna.pull()
         try await bert.pull()
-        #expect(try await Self.send(door, "anna", "DELETE", "/a").status == 204)
-        #expect(try await Self.send(door, "bert", "DELETE", "/b").status == 204)
+        #expect(try await Self.send(server, "anna", "DELETE", "/a").status == 204)
+        #expect(try await Self.send(server, "bert", "DELETE", "/b").status == 204)
         try await anna.pull()
         try await bert.pull()
         #expect(anna.reported == ["a deleted"] && bert.reported == ["b deleted"])
         // The id of a row that was removed permanently is free for other owners.
         guard !softDelete else { return }
-        #expect(try await Self.send(door, "anna", "DELETE", "/c").status == 204)
-        #expect(try await Self.send(door, "bert", "POST", "", #"{"id":"c"}"#).status == 201)
+        #expect(try await Self.send(server, "anna", "DELETE", "/c").status == 204)
+        #expect(try await Self.send(server, "bert", "POST", "", #"{"id":"c"}"#).status == 201)
         try await anna.pull()
         try await bert.pull()
         #expect(anna.reported == ["c deleted"] && bert.reported == ["c"])
-        #expect(try await Self.send(door, "bert", "DELETE", "/c").status == 204)
+        #expect(try await Self.send(server, "bert", "DELETE", "/c").status == 204)
         try await anna.pull()
         #expect(anna.reported.isEmpty)
     }
 
     @Test("The delta link of another caller is rejected with 410")
     func linksOfOtherCallersAreRejected() async throws {
-        let door = try await Self.owned(softDelete: true)
-        _ = try await Self.send(door, "anna", "POST", "", #"{"id":"a"}"#)
-        var anna = DeltaPuller(door, headers: try Self.headers("anna"))
+        let server = try await Self.owned(softDelete: true)
+        _ = try await Self.send(server, "anna", "POST", "", #"{"id":"a"}"#)
+        var anna = DeltaPuller(server, headers: try Self.headers("anna"))
         try await anna.pull()
         let link = "?" + (anna.link ?? "")
-        let other = try await Self.send(door, "bert", "GET", link)
+        let other = try await Self.send(server, "bert", "GET", link)
         #expect(other.status == 410 && other.code == "viewChanged" && !other.text.contains("\"a\""))
-        #expect(await door.send("GET", "/tables/TodoItem" + link).status == 401)
+        #expect(await server.send("GET", "/tables/TodoItem" + link).status == 401)
     }
 
     /// A server without the app's filter does not log the changes that the callers of the filter would need.
@@ -113,36 +113,36 @@ import TidelineServerSQLite
     func linksFromBeforeARunWithoutTheFilter() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            func open(isFiltered: Bool) async throws -> Door {
+            func open(isFiltered: Bool) async throws -> TestServer {
                 var hooks = TableHooks()
                 if isFiltered { hooks.rowFilter = { _ in "text eq 'red'" } }
-                return try await Door(
+                return try await TestServer(
                     path: directory + "/a.db",
                     clock: clock,
                     hooks: ["todoItem": hooks]
                 )
             }
-            var door = try await open(isFiltered: true)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"red"}"#)
-            let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+            var server = try await open(isFiltered: true)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"red"}"#)
+            let list = await server.send("GET", "/tables/TodoItem", headers: Self.tracked)
             let link = "/tables/TodoItem?" + (try #require(list.deltaLink))
-            await door.store.stop()
-            door = try await open(isFiltered: false)
-            let moved = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"blue"}"#)
+            await server.store.stop()
+            server = try await open(isFiltered: false)
+            let moved = await server.send("PATCH", "/tables/TodoItem/a", #"{"text":"blue"}"#)
             #expect(moved.status == 200)
-            await door.store.stop()
-            door = try await open(isFiltered: true)
-            let late = await door.send("GET", link)
+            await server.store.stop()
+            server = try await open(isFiltered: true)
+            let late = await server.send("GET", link)
             #expect(late.status == 410 && late.code == "deltaExpired", "\(late.text)")
             #expect(late.headers["Tideline-Horizon"] != nil)
-            let fresh = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+            let fresh = await server.send("GET", "/tables/TodoItem", headers: Self.tracked)
             #expect(fresh.ids.isEmpty)
             let next = "/tables/TodoItem?" + (try #require(fresh.deltaLink))
-            await door.store.stop()
+            await server.store.stop()
             // After a restart with the same code, no change is missing.
-            door = try await open(isFiltered: true)
-            #expect(await door.send("GET", next).status == 200)
-            await door.store.stop()
+            server = try await open(isFiltered: true)
+            #expect(await server.send("GET", next).status == 200)
+            await server.store.stop()
         }
     }
 
@@ -151,21 +151,21 @@ import TidelineServerSQLite
         arguments: [true, false]
     )
     func rowsThatLeaveAFilterInCodeAreReported(softDelete: Bool) async throws {
-        let door = try await Self.teamed(softDelete: softDelete)
+        let server = try await Self.teamed(softDelete: softDelete)
         func post(_ id: String, _ team: String) async throws {
             let body = #"{"id":"\#(id)","team":"\#(team)"}"#
-            #expect(try await Self.send(door, "root", "POST", "", body).status == 201)
+            #expect(try await Self.send(server, "root", "POST", "", body).status == 201)
         }
         func move(_ id: String, _ team: String) async throws {
             let body = #"{"team":"\#(team)"}"#
-            #expect(try await Self.send(door, "root", "PATCH", "/" + id, body).status == 200)
+            #expect(try await Self.send(server, "root", "PATCH", "/" + id, body).status == 200)
         }
         for (id, team) in [("a", "red"), ("b", "red"), ("c", "blue"), ("d", "all")] {
             try await post(id, team)
         }
-        var red = DeltaPuller(door, headers: try Self.headers("red"))
-        var blue = DeltaPuller(door, headers: try Self.headers("blue"))
-        var root = DeltaPuller(door, headers: try Self.headers("root"))
+        var red = DeltaPuller(server, headers: try Self.headers("red"))
+        var blue = DeltaPuller(server, headers: try Self.headers("blue"))
+        var root = DeltaPuller(server, headers: try Self.headers("root"))
         try await red.pull()
         try await blue.pull()
         try await root.pull()
@@ -174,7 +174,7 @@ import TidelineServerSQLite
         try await move("d", "nobody")
         try await move("d", "still nobody")
         try await move("c", "blue")
-        #expect(try await Self.send(door, "red", "DELETE", "/b").status == 204)
+        #expect(try await Self.send(server, "red", "DELETE", "/b").status == 204)
         try await post("e", "nobody")
         try await move("e", "never seen")
         try await red.pull()
@@ -195,12 +195,12 @@ import TidelineServerSQLite
 
     @Test("A delta link works only with the row filter that it was created with")
     func aFilterInCodeHasAFingerprint() async throws {
-        let door = try await Self.teamed()
-        var red = DeltaPuller(door, headers: try Self.headers("red"))
+        let server = try await Self.teamed()
+        var red = DeltaPuller(server, headers: try Self.headers("red"))
         try await red.pull()
         let link = "?" + (red.link ?? "")
-        #expect(try await Self.send(door, "red", "GET", link).status == 200)
-        #expect(try await Self.send(door, "root", "GET", link).code == "viewChanged")
+        #expect(try await Self.send(server, "red", "GET", link).status == 200)
+        #expect(try await Self.send(server, "root", "GET", link).code == "viewChanged")
     }
 
     @Test("The fingerprint of a row filter is its text unless the code sets another one")
@@ -208,7 +208,7 @@ import TidelineServerSQLite
         let filter = Mutex<RowFilter>("rank eq 0")
         var hooks = TableHooks()
         hooks.rowFilter = { _ in filter.withLock { $0 } }
-        let door = try await Door(hooks: ["TodoItem": hooks])
+        let server = try await TestServer(hooks: ["TodoItem": hooks])
         func follows(
             _ one: (RowFilter, String?),
             _ other: (RowFilter, String?)
@@ -220,9 +220,9 @@ import TidelineServerSQLite
                 }
             }
             set(one)
-            let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+            let list = await server.send("GET", "/tables/TodoItem", headers: Self.tracked)
             set(other)
-            let answer = await door.send("GET", "/tables/TodoItem?" + (list.deltaLink ?? "x"))
+            let answer = await server.send("GET", "/tables/TodoItem?" + (list.deltaLink ?? "x"))
             #expect(answer.status == 200 || answer.code == "viewChanged")
             return answer.status == 200
         }
@@ -237,8 +237,8 @@ import TidelineServerSQLite
     func filtersThatUseTheTime() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "updatedAt le now()" }
-        let door = try await Door(hooks: ["TodoItem": hooks])
-        let list = await door.send(
+        let server = try await TestServer(hooks: ["TodoItem": hooks])
+        let list = await server.send(
             "GET",
             "/tables/TodoItem?__includeDeleted=true",
             headers: Self.tracked
@@ -250,28 +250,28 @@ import TidelineServerSQLite
     @Test("The change log is purged after its retention, and older delta links expire")
     func logsArePurgedAfterTheirRetention() async throws {
         let clock = TestClock()
-        var table = Door.todo
+        var table = TestServer.todo
         table.softDelete = false
         var limits = ServerLimits()
         limits.changeDays = 2
-        let door = try await Door([table], clock: clock, limits: limits)
+        let server = try await TestServer([table], clock: clock, limits: limits)
         for id in ["a", "b"] {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
         }
-        var puller = DeltaPuller(door)
+        var puller = DeltaPuller(server)
         try await puller.pull()
         let link = "/tables/TodoItem?" + (puller.link ?? "")
-        _ = await door.send("DELETE", "/tables/TodoItem/a")
+        _ = await server.send("DELETE", "/tables/TodoItem/a")
         clock.move(by: 86_400_000_000)
-        _ = await door.send("DELETE", "/tables/TodoItem/b")
-        try await door.purge()
+        _ = await server.send("DELETE", "/tables/TodoItem/b")
+        try await server.purge()
         try await puller.pull()
         #expect(puller.reported == ["a deleted", "b deleted"])
         clock.move(by: 86_400_000_000 + 60_000_000)
-        try await door.purge()
-        let expired = await door.send("GET", link)
+        try await server.purge()
+        let expired = await server.send("GET", link)
         #expect(expired.status == 410 && expired.code == "deltaExpired")
-        let last = await door.send("GET", "/tables/TodoItem?" + (puller.link ?? ""))
+        let last = await server.send("GET", "/tables/TodoItem?" + (puller.link ?? ""))
         #expect(last.status == 200 && last.headers["Tideline-Horizon"] != nil)
     }
 
@@ -280,34 +280,34 @@ import TidelineServerSQLite
         arguments: [true, false]
     )
     func aResponseChecksABoundedNumberOfWrites(softDelete: Bool) async throws {
-        let door = try await Self.teamed(softDelete: softDelete, changeScan: 20)
+        let server = try await Self.teamed(softDelete: softDelete, changeScan: 20)
         func post(_ id: String, _ team: String) async throws {
             let body = #"{"id":"\#(id)","team":"\#(team)"}"#
-            #expect(try await Self.send(door, "root", "POST", "", body).status == 201)
+            #expect(try await Self.send(server, "root", "POST", "", body).status == 201)
         }
         for (id, team) in [("r1", "red"), ("r2", "red"), ("b", "blue")] {
             try await post(id, team)
         }
-        var red = DeltaPuller(door, headers: try Self.headers("red"))
+        var red = DeltaPuller(server, headers: try Self.headers("red"))
         try await red.pull()
         #expect(red.rows.keys.sorted() == ["r1", "r2"])
         // 200 log entries that red may not see, and as many rows after them.
         for number in 0..<200 {
             let body = #"{"rank":\#(number)}"#
-            #expect(try await Self.send(door, "root", "PATCH", "/b", body).status == 200)
+            #expect(try await Self.send(server, "root", "PATCH", "/b", body).status == 200)
             try await post("b\(number)", "blue")
-            if number == 100 { _ = try await Self.send(door, "red", "DELETE", "/r1") }
+            if number == 100 { _ = try await Self.send(server, "red", "DELETE", "/r1") }
         }
         try await post("r3", "red")
         let link = "?$count=true&" + (red.link ?? "")
-        let first = try await Self.send(door, "red", "GET", link)
+        let first = try await Self.send(server, "red", "GET", link)
         #expect(first.rows.isEmpty && first.row["nextLink"] is String)
         #expect(first.row["count"] is NSNull, "it does not look at all of them")
         let before = red.requests
         try await red.pull()
         #expect(red.reported == ["r1 deleted", "r3"])
         #expect((10...30).contains(red.requests - before), "\(red.requests - before) pages")
-        let last = try await Self.send(door, "red", "GET", "?$count=true&" + (red.link ?? ""))
+        let last = try await Self.send(server, "red", "GET", "?$count=true&" + (red.link ?? ""))
         #expect(last.row["count"] as? Int == 0 && last.row["nextLink"] is NSNull)
     }
 
@@ -321,7 +321,7 @@ import TidelineServerSQLite
         let isOwned = seed % 3 == 0
         // Even if each response checks almost nothing.
         let scan = seed > 3 ? Int(seed) - 3 : ServerLimits().changeScan
-        let door =
+        let server =
             try await isOwned
             ? Self.owned(softDelete: isSoft, changeScan: scan)
             : Self.teamed(softDelete: isSoft, changeScan: scan)
@@ -330,7 +330,7 @@ import TidelineServerSQLite
         var pullers: [(query: String, puller: DeltaPuller)] = []
         for user in users {
             for filter in filters {
-                let puller = DeltaPuller(door, headers: try Self.headers(user))
+                let puller = DeltaPuller(server, headers: try Self.headers(user))
                 pullers.append((filter + "&$top=\(1 + chance.below(4))", puller))
             }
         }
@@ -343,11 +343,11 @@ import TidelineServerSQLite
                 + (isOwned ? "" : #","team":"\#(team)""#)
             switch chance.below(6) {
             case 0, 1:
-                _ = try await Self.send(door, user, "POST", "", "{\"id\":\"\(id)\",\(members)}")
-            case 2: _ = try await Self.send(door, user, "DELETE", "/" + id)
+                _ = try await Self.send(server, user, "POST", "", "{\"id\":\"\(id)\",\(members)}")
+            case 2: _ = try await Self.send(server, user, "DELETE", "/" + id)
             case 3:
-                _ = try await Self.send(door, user, "PATCH", "/" + id, #"{"deleted":false}"#)
-            default: _ = try await Self.send(door, user, "PATCH", "/" + id, "{\(members)}")
+                _ = try await Self.send(server, user, "PATCH", "/" + id, #"{"deleted":false}"#)
+            default: _ = try await Self.send(server, user, "PATCH", "/" + id, "{\(members)}")
             }
         }
         for _ in 0..<12 {

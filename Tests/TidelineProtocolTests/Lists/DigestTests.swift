@@ -8,14 +8,14 @@ import TidelineServerSQLite
 
 @Suite struct DigestTests {
     private static func digest(
-        _ door: Door,
+        _ server: TestServer,
         _ query: String = "",
         _ headers: HTTPFields = [:]
     )
         async throws -> ServerResponse
     {
         let target = "/tables/TodoItem/$digest" + (query.isEmpty ? "" : "?" + query)
-        return await door.send("GET", target, headers: headers)
+        return await server.send("GET", target, headers: headers)
     }
 
     /// The expected response, computed from the rows of a list.
@@ -66,7 +66,7 @@ import TidelineServerSQLite
     }
 
     private static func rows(
-        _ door: Door,
+        _ server: TestServer,
         _ query: String = "",
         _ headers: HTTPFields = [:]
     )
@@ -74,7 +74,7 @@ import TidelineServerSQLite
     {
         var fields = headers
         fields.append("Prefer", "maxpagesize=5000")
-        return await door.send("GET", "/tables/TodoItem?" + query, headers: fields).rows
+        return await server.send("GET", "/tables/TodoItem?" + query, headers: fields).rows
     }
 
     @Test(
@@ -82,23 +82,23 @@ import TidelineServerSQLite
         arguments: [0, 1, 2, 15, 16, 17, 31, 33, 160, 1000]
     )
     func rangesAreContiguous(_ count: Int) async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for number in 0..<count {
             // Ids of several lengths and scripts; Swift's order differs from the order of bytes.
             let id = ["z", "Z", "\u{E9}", "\u{10FFFF}", "\u{FFFD}"][number % 5] + "\(number)"
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","rank":\#(number)}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","rank":\#(number)}"#)
         }
         for number in stride(from: 0, to: count, by: 9) where count > 20 {
             let id = ["z", "Z", "\u{E9}", "\u{10FFFF}", "\u{FFFD}"][number % 5] + "\(number)"
             let path = "/tables/TodoItem/" + PercentCoding.encode(id)
-            #expect(await door.send("DELETE", path).status == 204)
+            #expect(await server.send("DELETE", path).status == 204)
         }
-        let all = await Self.rows(door)
-        let whole = try await Self.digest(door)
+        let all = await Self.rows(server)
+        let whole = try await Self.digest(server)
         try Self.check(whole, all)
         try Self.check(
-            try await Self.digest(door, "$filter=rank lt 40"),
-            await Self.rows(door, "$filter=rank lt 40")
+            try await Self.digest(server, "$filter=rank lt 40"),
+            await Self.rows(server, "$filter=rank lt 40")
         )
         // Requests each range, as a caller that searches for a difference does.
         for range in whole.row["ranges"] as? [[String: Any]] ?? [] {
@@ -107,20 +107,20 @@ import TidelineServerSQLite
             var query: [String] = []
             if let after { query.append("after=" + PercentCoding.encode(after)) }
             if let upTo { query.append("upTo=" + PercentCoding.encode(upTo)) }
-            let part = try await Self.digest(door, query.joined(separator: "&"))
+            let part = try await Self.digest(server, query.joined(separator: "&"))
             try Self.check(part, all, after: after, upTo: upTo)
             #expect(part.row["digest"] as? String == range["digest"] as? String)
         }
     }
 
     @Test("A digest covers the rows of its caller only") func eachUserSeesTheirOwn() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.owner = "userId"
-        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let server = try await TestServer([table], authenticator: try Tokens.authenticator())
         for (user, ids) in [("anna", ["a", "c"]), ("bert", ["b"])] {
             for id in ids {
                 let headers = try Tokens.headers(user)
-                _ = await door.send(
+                _ = await server.send(
                     "POST",
                     "/tables/TodoItem",
                     #"{"id":"\#(id)"}"#,
@@ -131,11 +131,11 @@ import TidelineServerSQLite
         for user in ["anna", "bert", "nobody"] {
             let headers = try Tokens.headers(user)
             try Self.check(
-                try await Self.digest(door, "", headers),
-                await Self.rows(door, "", headers)
+                try await Self.digest(server, "", headers),
+                await Self.rows(server, "", headers)
             )
         }
-        #expect(try await Self.digest(door).status == 401)
+        #expect(try await Self.digest(server).status == 401)
     }
 
     @Test(
@@ -146,38 +146,38 @@ import TidelineServerSQLite
         ]
     )
     func invalidOptionsAreRejected(_ query: String) async throws {
-        let answer = try await Self.digest(try await Door(), query)
+        let answer = try await Self.digest(try await TestServer(), query)
         #expect(answer.status == 400 && !answer.error.isEmpty)
     }
 
     @Test("A digest is limited to the ids between its bounds") func bounds() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for id in ["a", "b", "c"] {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
         }
-        let all = await Self.rows(door)
-        try Self.check(try await Self.digest(door, "AFTER=a&UPTO=b"), all, after: "a", upTo: "b")
-        try Self.check(try await Self.digest(door, "after=c&upTo=a"), all, after: "c", upTo: "a")
-        let answer = try await Self.digest(door, "x=1&__includeDeleted=true")
+        let all = await Self.rows(server)
+        try Self.check(try await Self.digest(server, "AFTER=a&UPTO=b"), all, after: "a", upTo: "b")
+        try Self.check(try await Self.digest(server, "after=c&upTo=a"), all, after: "c", upTo: "a")
+        let answer = try await Self.digest(server, "x=1&__includeDeleted=true")
         #expect(answer.headers["Tideline-Epoch"] != nil)
         try Self.check(answer, all)
     }
 
     @Test("A digest cannot be written or inserted as a row") func digestIsNotARow() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for method in ["PATCH", "PUT", "DELETE", "POST"] {
-            let answer = await door.send(method, "/tables/TodoItem/$digest", "{}")
+            let answer = await server.send(method, "/tables/TodoItem/$digest", "{}")
             #expect(answer.status == 405 && answer.headers["Allow"] == "GET, HEAD")
         }
-        let insert = await door.send("POST", "/tables/TodoItem", #"{"id":"$digest"}"#)
+        let insert = await server.send("POST", "/tables/TodoItem", #"{"id":"$digest"}"#)
         #expect(insert.status == 400)
-        #expect(await door.send("GET", "/tables/Other/$digest").status == 404)
-        let options = await door.send("OPTIONS", "/tables/TodoItem/$digest")
+        #expect(await server.send("GET", "/tables/Other/$digest").status == 404)
+        let options = await server.send("OPTIONS", "/tables/TodoItem/$digest")
         #expect(options.headers["Allow"] == "GET, HEAD")
-        #expect(await door.send("HEAD", "/tables/TodoItem/$digest").status == 200)
-        var table = Door.todo
+        #expect(await server.send("HEAD", "/tables/TodoItem/$digest").status == 200)
+        var table = TestServer.todo
         table.permissions.read = .disabled
-        let closed = try await Door([table])
+        let closed = try await TestServer([table])
         for method in ["GET", "HEAD", "PATCH", "DELETE"] {
             // A digest has none of the headers of a row.
             let answer = await closed.send(method, "/tables/TodoItem/$digest", nil)

@@ -17,7 +17,7 @@ import TidelineServerCore
         #"{"id":"6","title":"f","address":{"city":"a\u0000b","floor":10},"tags":[["urgent"],{"n":"urgent"}]}"#,
     ]
 
-    private static func door(_ hooks: TableHooks? = nil) async throws -> Door {
+    private static func server(_ hooks: TableHooks? = nil) async throws -> TestServer {
         let table = TableDefinition(
             "Job",
             columns: [
@@ -25,11 +25,11 @@ import TidelineServerCore
                 ColumnDefinition("tags", .json),
             ]
         )
-        let door = try await Door([table], hooks: hooks.map { ["Job": $0] } ?? [:])
+        let server = try await TestServer([table], hooks: hooks.map { ["Job": $0] } ?? [:])
         for body in bodies {
-            #expect(await door.send("POST", "/tables/Job", body).status == 201)
+            #expect(await server.send("POST", "/tables/Job", body).status == 201)
         }
-        return door
+        return server
     }
 
     private static func target(_ option: String, _ text: String) -> String {
@@ -52,12 +52,12 @@ import TidelineServerCore
 
     @Test("A list has the rows whose documents match, for both generations", arguments: filters)
     func lists(filter: String, ids: [String]) async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         for classic in [true, false] {
-            let answer = await door.send("GET", Self.target("$filter", filter), classic: classic)
+            let answer = await server.send("GET", Self.target("$filter", filter), classic: classic)
             #expect(answer.status == 200 && answer.ids.sorted() == ids, "\(answer.text)")
         }
-        let paged = await door.send(
+        let paged = await server.send(
             "GET",
             Self.target("$filter", filter)
                 + "&$orderby=cast(address/city,Edm.String)%20desc&$top=1&$count=true"
@@ -67,7 +67,7 @@ import TidelineServerCore
 
     @Test("A list that is ordered by a JSON member is paged by the values of the member")
     func orders() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         for (order, ids) in [
             ("cast(address/city,Edm.String),id desc", ["5", "4", "3", "1", "6", "2"]),
             ("cast(address/floor,Edm.Decimal) desc", ["6", "1", "2", "3", "4", "5"]),
@@ -76,14 +76,14 @@ import TidelineServerCore
             var target: String? = Self.target("$orderby", order)
             var found: [String] = []
             while let next = target {
-                let page = await door.send("GET", next, headers: ["Prefer": "maxpagesize=2"])
+                let page = await server.send("GET", next, headers: ["Prefer": "maxpagesize=2"])
                 try #require(page.status == 200, "\(order): \(page.text)")
                 found += page.ids
                 target = (page.row["nextLink"] as? String).map { "/tables/Job?" + $0 }
             }
             #expect(found == ids, "\(order)")
         }
-        let untyped = await door.send("GET", Self.target("$orderby", "address/city"))
+        let untyped = await server.send("GET", Self.target("$orderby", "address/city"))
         #expect(untyped.status == 400 && untyped.text.contains("cast(address/city,Edm.String)"))
     }
 
@@ -95,9 +95,9 @@ import TidelineServerCore
         ]
     )
     func rejects(filter: String) async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         for classic in [true, false] {
-            let answer = await door.send("GET", Self.target("$filter", filter), classic: classic)
+            let answer = await server.send("GET", Self.target("$filter", filter), classic: classic)
             // A member alone is a condition.
             #expect(answer.status == (filter == "address/city" ? 200 : 400), "\(answer.text)")
         }
@@ -105,26 +105,26 @@ import TidelineServerCore
 
     @Test("A delta reports rows that begin or cease to match a condition on documents")
     func deltas() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let track: HTTPFields = ["Prefer": "odata.track-changes"]
         let filter = Self.target("$filter", "tags/any(t:t eq 'urgent') and address/floor ge 2")
-        let first = await door.send("GET", filter, headers: track)
+        let first = await server.send("GET", filter, headers: track)
         #expect(first.ids == ["1"])
         let edits = [
             ("1", #"{"tags":["a"]}"#), ("2", #"{"tags":["urgent"]}"#),
             ("3", #"{"tags":["urgent"]}"#),
         ]
         for (id, body) in edits {
-            #expect(await door.send("PATCH", "/tables/Job/\(id)", body).status == 200)
+            #expect(await server.send("PATCH", "/tables/Job/\(id)", body).status == 200)
         }
         let link = try #require(first.deltaLink)
-        let changes = await door.send("GET", "/tables/Job?" + link)
+        let changes = await server.send("GET", "/tables/Job?" + link)
         let isRemoved = changes.rows.map { $0["@removed"] != nil }
         #expect(
             changes.ids == ["1", "2", "3"] && isRemoved == [true, false, true],
             "\(changes.text)"
         )
-        let digest = await door.send(
+        let digest = await server.send(
             "GET",
             "/tables/Job/$digest?$filter=" + ODataWriter.percentEncoded("tags/any(t:t eq 'urgent')")
         )
@@ -139,10 +139,10 @@ import TidelineServerCore
             guard isLimited.load(ordering: .relaxed) else { return nil }
             return "tags/any(t:t eq 'urgent') or address/city eq 'Kiel'"
         }
-        let door = try await Self.door(hooks)
+        let server = try await Self.server(hooks)
         isLimited.store(true, ordering: .relaxed)
-        #expect(await door.send("GET", "/tables/Job").ids.sorted() == ["1", "3"])
-        #expect(await door.send("GET", "/tables/Job/2").status == 404)
-        #expect(await door.send("GET", "/tables/Job/3").status == 200)
+        #expect(await server.send("GET", "/tables/Job").ids.sorted() == ["1", "3"])
+        #expect(await server.send("GET", "/tables/Job/2").status == 404)
+        #expect(await server.send("GET", "/tables/Job/3").status == 200)
     }
 }

@@ -31,15 +31,15 @@ import TidelineTestKit
     @Test("A cached query that calls now uses the time of each request")
     func nowIsTheMomentOfTheRequest() async throws {
         let clock = TestClock()
-        let door = try await Door([Self.tasks], clock: clock)
+        let server = try await TestServer([Self.tasks], clock: clock)
         let due = Timestamp(microseconds: clock.now() + 60_000_000).text
-        _ = await door.send("POST", "/tables/Task", #"{"id":"a","due":"\#(due)"}"#)
+        _ = await server.send("POST", "/tables/Task", #"{"id":"a","due":"\#(due)"}"#)
         let lists = ["$filter=due le now()", "$filter=due lt now() and now() eq now()"]
         for classic in [true, false] {
             for list in lists {
                 for _ in 0..<2 {
                     #expect(
-                        await door.send("GET", "/tables/Task?" + list, classic: classic).ids == []
+                        await server.send("GET", "/tables/Task?" + list, classic: classic).ids == []
                     )
                 }
             }
@@ -47,11 +47,11 @@ import TidelineTestKit
         clock.move(by: 120_000_000)
         for classic in [true, false] {
             for list in lists {
-                let found = await door.send("GET", "/tables/Task?" + list, classic: classic)
+                let found = await server.send("GET", "/tables/Task?" + list, classic: classic)
                 #expect(found.ids == ["a"])
             }
         }
-        #expect(await door.send("GET", "/tables/Task?$orderby=now(),id").ids == ["a"])
+        #expect(await server.send("GET", "/tables/Task?$orderby=now(),id").ids == ["a"])
     }
 
     @Test("A row filter that calls now hides a row when its time has passed")
@@ -59,23 +59,23 @@ import TidelineTestKit
         let clock = TestClock()
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "due gt now() or due eq null" }
-        let door = try await Door([Self.tasks], clock: clock, hooks: ["Task": hooks])
+        let server = try await TestServer([Self.tasks], clock: clock, hooks: ["Task": hooks])
         let due = Timestamp(microseconds: clock.now() + 60_000_000).text
-        let made = await door.send("POST", "/tables/Task", #"{"id":"a","due":"\#(due)"}"#)
-        #expect(made.status == 201)
-        #expect(await door.send("GET", "/tables/Task/a").status == 200)
+        let created = await server.send("POST", "/tables/Task", #"{"id":"a","due":"\#(due)"}"#)
+        #expect(created.status == 201)
+        #expect(await server.send("GET", "/tables/Task/a").status == 200)
         clock.move(by: 120_000_000)
-        #expect(await door.send("GET", "/tables/Task/a").status == 404)
-        #expect(await door.send("PATCH", "/tables/Task/a", #"{"rank":1}"#).status == 404)
-        #expect(await door.send("GET", "/tables/Task").ids.isEmpty)
+        #expect(await server.send("GET", "/tables/Task/a").status == 404)
+        #expect(await server.send("PATCH", "/tables/Task/a", #"{"rank":1}"#).status == 404)
+        #expect(await server.send("GET", "/tables/Task").ids.isEmpty)
     }
 
     @Test("A query of the maximum depth is accepted and paged", arguments: [true, false])
     func deepQueriesPage(classic: Bool) async throws {
-        let door = try await Door([Self.tasks])
+        let server = try await TestServer([Self.tasks])
         for index in 0..<7 {
             let body = #"{"id":"\#(index)","text":"T\#(index % 3)","rank":\#(index)}"#
-            #expect(await door.send("POST", "/tables/Task", body).status == 201)
+            #expect(await server.send("POST", "/tables/Task", body).status == 201)
         }
         let deep = Self.nested("concat('a',", "tolower(text)", ")", 70)
         let filter = "length(\(deep)) eq 72 and not (rank eq 6)"
@@ -83,7 +83,7 @@ import TidelineTestKit
         var target: String? = "/tables/Task?$filter=\(filter)&$orderby=\(deep) desc&$top=2&\(count)"
         var ids: [String] = []
         while let next = target {
-            let page = await door.send("GET", next, classic: classic)
+            let page = await server.send("GET", next, classic: classic)
             #expect(page.status == 200, "\(page.text)")
             #expect(page.row["count"] as? Int == 6)
             ids += page.ids
@@ -98,7 +98,7 @@ import TidelineTestKit
         let skipping =
             "/tables/Task?$filter=updatedAt ge 2020-01-01T00:00:00Z and \(filter)"
             + "&$orderby=updatedAt&$skip=2&$top=3"
-        #expect(await door.send("GET", skipping, classic: classic).ids == ["2", "3", "4"])
+        #expect(await server.send("GET", skipping, classic: classic).ids == ["2", "3", "4"])
     }
 
     @Test(
@@ -107,13 +107,13 @@ import TidelineTestKit
         [true, false]
     )
     func tooDeepQueriesNameThePositionAndTheLimit(_ option: String, _ classic: Bool) async throws {
-        let door = try await Door([Self.tasks])
+        let server = try await TestServer([Self.tasks])
         for (text, position) in [
             (Self.nested("tolower(", "text", ")", 81) + " eq 'x'", 8 * 81 - 1),
             (Self.nested("-(", "rank", ")", 41) + " eq 1", 80),
             ("rank" + Self.nested(" add 1", "", "", 90) + " eq 1", 0),
         ] {
-            let answer = await door.send(
+            let answer = await server.send(
                 "GET",
                 "/tables/Task?\(option)=\(text)",
                 classic: classic
@@ -126,12 +126,12 @@ import TidelineTestKit
 
     @Test("A filter with a chain of 500 conditions is accepted")
     func longChainsAreAccepted() async throws {
-        let door = try await Door([Self.tasks])
-        _ = await door.send("POST", "/tables/Task", #"{"id":"a","text":"it","rank":499}"#)
+        let server = try await TestServer([Self.tasks])
+        _ = await server.send("POST", "/tables/Task", #"{"id":"a","text":"it","rank":499}"#)
         for joint in ["or", "and"] {
             let parts = (0..<500).map { "rank \(joint == "or" ? "eq" : "ne") \($0)" }
             let filter = parts.joined(separator: " \(joint) ")
-            let found = await door.send("GET", "/tables/Task?$filter=\(filter)")
+            let found = await server.send("GET", "/tables/Task?$filter=\(filter)")
             #expect(found.status == 200)
             #expect(found.ids == (joint == "or" ? ["a"] : []))
         }
@@ -147,27 +147,27 @@ import TidelineTestKit
             var limits = ServerLimits()
             // A server reads at startup, too.
             limits.queryTime = .milliseconds(onPostgres ? 1000 : 100)
-            let door = try await Door(
+            let server = try await TestServer(
                 [Self.tasks],
                 path: onPostgres ? nil : directory + "/a.db",
                 onPostgres: onPostgres,
                 limits: limits
             )
             let text = String(repeating: "a", count: 200_000)
-            _ = await door.send("POST", "/tables/Task", #"{"text":"\#(text)"}"#)
+            _ = await server.send("POST", "/tables/Task", #"{"text":"\#(text)"}"#)
             let lengths = "length(replace(text,'a','bbbb')) eq 7"
             let parts = Array(repeating: lengths, count: 150).joined(separator: " or ")
             for filter in [
                 "matchesPattern(text,'(a?){200}b')", Self.nested("not (", parts, ")", 35),
             ] {
                 let start = ContinuousClock.now
-                let answer = await door.send("GET", "/tables/Task?$filter=\(filter)")
+                let answer = await server.send("GET", "/tables/Task?$filter=\(filter)")
                 // 503 if the machine is so slow that the query waits most of the time.
                 #expect([400, 503].contains(answer.status), "\(answer.text)")
                 #expect(answer.status == 503 || answer.error.contains("limits.queryTime"))
                 #expect(.now - start < .seconds(60))
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 }

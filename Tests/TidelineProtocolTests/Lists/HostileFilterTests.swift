@@ -7,17 +7,17 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct HostileFilterTests {
-    private static func door() async throws -> Door {
+    private static func server() async throws -> TestServer {
         let table = TableDefinition(
             "Prices",
             columns: [ColumnDefinition("exact", .decimal), ColumnDefinition("day", .dateTime)]
         )
-        let door = try await Door([table])
+        let server = try await TestServer([table])
         for (id, exact) in [("small", "1e-128"), ("tenth", "0.1"), ("large", "9e127")] {
             let body = #"{"id":"\#(id)","exact":\#(exact),"day":"9999-12-31T23:59:59.999Z"}"#
-            #expect(await door.send("POST", "/tables/Prices", body).status == 201)
+            #expect(await server.send("POST", "/tables/Prices", body).status == 201)
         }
-        return door
+        return server
     }
 
     /// Decimals at both ends of their range, in SQL and in the server's own evaluation of filters.
@@ -35,13 +35,13 @@ import TidelineServerCore
         ]
     )
     func valuesAtTheLimitsOfTheirRange(_ filter: String) async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let query = filter.replacing(" ", with: "%20")
         for target in ["/tables/Prices?$filter=\(query)", "/tables/Prices?$orderby=\(query)"] {
-            let answer = await door.send("GET", target)
+            let answer = await server.send("GET", target)
             // The subject is that no operation ends the process; the two evaluations may reject different values.
             #expect([200, 400].contains(answer.status), "\(answer.text)")
         }
-        #expect(await door.send("GET", "/tables/Prices").rows.count == 3)
+        #expect(await server.send("GET", "/tables/Prices").rows.count == 3)
     }
 }

@@ -7,14 +7,17 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ListTests {
-    private func filled(_ count: Int, limits: ServerLimits = ServerLimits()) async throws -> Door {
-        let door = try await Door(limits: limits)
+    private func filled(
+        _ count: Int,
+        limits: ServerLimits = ServerLimits()
+    ) async throws -> TestServer {
+        let server = try await TestServer(limits: limits)
         for index in 0..<count {
             let id = String(1000 + index)
             let body = #"{"id":"\#(id)","rank":\#(index % 3),"complete":\#(index % 2 == 0)}"#
-            _ = await door.send("POST", "/tables/TodoItem", body)
+            _ = await server.send("POST", "/tables/TodoItem", body)
         }
-        return door
+        return server
     }
 
     /// The target of a classic `Link` or a datasync `nextLink`.
@@ -31,31 +34,31 @@ import TidelineServerCore
 
     @Test("A classic list is an array, or an object if the caller requests a count")
     func classicResponses() async throws {
-        let door = try await filled(3)
-        let array = await door.send("GET", "/tables/TodoItem", classic: true)
+        let server = try await filled(3)
+        let array = await server.send("GET", "/tables/TodoItem", classic: true)
         #expect(array.ids == ["1000", "1001", "1002"])
         #expect(array.headers["Link"] == nil)
-        let counted = await door.send(
+        let counted = await server.send(
             "GET",
             "/tables/TodoItem?$inlinecount=allpages&$top=1",
             classic: true
         )
         #expect(counted.row["count"] as? Int == 3)
         #expect(counted.ids == ["1000"])
-        let empty = await door.send("GET", "/tables/TodoItem?$filter=rank eq 9", classic: true)
+        let empty = await server.send("GET", "/tables/TodoItem?$filter=rank eq 9", classic: true)
         #expect(empty.text == "[]")
     }
 
     @Test("A datasync list is an object with items, a count and a next link")
     func datasyncResponses() async throws {
-        let door = try await filled(3)
-        let empty = await door.send("GET", "/tables/TodoItem?$filter=rank eq 9")
+        let server = try await filled(3)
+        let empty = await server.send("GET", "/tables/TodoItem?$filter=rank eq 9")
         #expect(empty.text == #"{"items":[],"count":null,"nextLink":null}"#)
-        let counted = await door.send("GET", "/tables/TodoItem?$count=false&$top=1&$skip=1")
+        let counted = await server.send("GET", "/tables/TodoItem?$count=false&$top=1&$skip=1")
         #expect(counted.row["count"] as? Int == 3)
         #expect(counted.row["nextLink"] is NSNull)
         #expect(counted.ids == ["1001"])
-        let some = await door.send("GET", "/tables/TodoItem?$select=rank,ID&$top=1")
+        let some = await server.send("GET", "/tables/TodoItem?$select=rank,ID&$top=1")
         #expect(some.text.hasPrefix(#"{"items":[{"rank":0,"id":"1000"}],"#))
     }
 
@@ -70,20 +73,20 @@ import TidelineServerCore
         ]
     )
     func theCallerChoosesThePageSize(prefer: String, rows: Int, applied: String?) async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.maxTop = 500
-        let door = try await Door([table])
+        let server = try await TestServer([table])
         for index in 0..<110 {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"rank":\#(index)}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"rank":\#(index)}"#)
         }
         let headers: HTTPFields = ["Prefer": prefer]
-        let page = await door.send("GET", "/tables/TodoItem", headers: headers)
+        let page = await server.send("GET", "/tables/TodoItem", headers: headers)
         #expect(page.ids.count == rows)
         #expect(page.headers["Preference-Applied"] == applied)
         #expect((next(page) == nil) == (rows == 110))
-        let few = await door.send("GET", "/tables/TodoItem?$top=2", headers: headers)
+        let few = await server.send("GET", "/tables/TodoItem?$top=2", headers: headers)
         #expect(few.ids.count == 2)
-        let classic = await door.send("GET", "/tables/TodoItem", classic: true, headers: headers)
+        let classic = await server.send("GET", "/tables/TodoItem", classic: true, headers: headers)
         #expect(classic.ids.count == 50)
         #expect(classic.headers["Preference-Applied"] == nil)
     }
@@ -97,13 +100,13 @@ import TidelineServerCore
         ]
     )
     func linksLeadThroughAllRows(_ isClassic: Bool, _ query: String) async throws {
-        let door = try await filled(230)
-        let all = await door.send("GET", "/tables/TodoItem?$top=1000&\(query)", classic: true).ids
+        let server = try await filled(230)
+        let all = await server.send("GET", "/tables/TodoItem?$top=1000&\(query)", classic: true).ids
         var target: String? = "/tables/TodoItem?" + query
         var ids: [String] = []
         var pages = 0
         while let current = target {
-            let answer = await door.send("GET", current, classic: isClassic)
+            let answer = await server.send("GET", current, classic: isClassic)
             #expect(answer.status == 200, "\(answer.text)")
             ids += answer.ids
             pages += 1
@@ -115,16 +118,16 @@ import TidelineServerCore
 
     @Test("A list whose limit exceeds the page size is paged")
     func aTopAboveThePageSizeIsPaged() async throws {
-        let door = try await filled(230)
-        let first = await door.send("GET", "/tables/TodoItem?$top=150&$skip=10")
+        let server = try await filled(230)
+        let first = await server.send("GET", "/tables/TodoItem?$top=150&$skip=10")
         #expect(first.ids.count == 100)
         let target = try #require(next(first))
         #expect(target.contains("%24top=50") && !target.contains("skip="))
-        let second = await door.send("GET", target)
+        let second = await server.send("GET", target)
         #expect(second.ids.count == 50)
         #expect(second.ids.last == "1159")
         #expect(next(second) == nil)
-        let path = await door.send(
+        let path = await server.send(
             "GET",
             "/tables/TodoItem",
             headers: ["X-ZUMO-Options": "nextLink=path"]
@@ -134,12 +137,12 @@ import TidelineServerCore
 
     @Test("No row is lost when rows change between the pages of a list", arguments: [true, false])
     func noRowIsLostWhileRowsMove(_ isClassic: Bool) async throws {
-        let door = try await filled(300)
+        let server = try await filled(300)
         var target: String? = "/tables/TodoItem?$orderby=updatedAt"
         var seen: [String: String] = [:]
         var turn = 0
         while let current = target {
-            let answer = await door.send("GET", current, classic: isClassic)
+            let answer = await server.send("GET", current, classic: isClassic)
             for row in answer.rows {
                 seen[row["id"] as? String ?? ""] = row["text"] as? String ?? ""
             }
@@ -148,13 +151,17 @@ import TidelineServerCore
             if turn < 4, target != nil {
                 for index in 0..<20 {
                     let id = 1000 + (index * 37 + turn * 11) % 300
-                    _ = await door.send("PATCH", "/tables/TodoItem/\(id)", #"{"text":"\#(turn)"}"#)
+                    _ = await server.send(
+                        "PATCH",
+                        "/tables/TodoItem/\(id)",
+                        #"{"text":"\#(turn)"}"#
+                    )
                 }
             }
             turn += 1
         }
         #expect(seen.count == 300)
-        let all = await door.send("GET", "/tables/TodoItem?$top=1000", classic: true)
+        let all = await server.send("GET", "/tables/TodoItem?$top=1000", classic: true)
         for row in all.rows {
             #expect(seen[row["id"] as? String ?? ""] == row["text"] as? String ?? "")
         }
@@ -163,11 +170,11 @@ import TidelineServerCore
     @Test("A page ends at its byte limit") func aPageEndsAtItsByteLimit() async throws {
         var limits = ServerLimits()
         limits.pageBytes = 2000
-        let door = try await filled(60, limits: limits)
+        let server = try await filled(60, limits: limits)
         var target: String? = "/tables/TodoItem?$top=45"
         var ids: [String] = []
         while let current = target {
-            let answer = await door.send("GET", current)
+            let answer = await server.send("GET", current)
             #expect(answer.body.count < 2400)
             ids += answer.ids
             target = next(answer)
@@ -177,41 +184,41 @@ import TidelineServerCore
 
     @Test("A list can be filtered by the version of a row")
     func versionsAreReturnedOnRequest() async throws {
-        let door = try await filled(3)
+        let server = try await filled(3)
         let version =
-            await door.send("GET", "/tables/TodoItem/1001").row["version"] as? String ?? ""
+            await server.send("GET", "/tables/TodoItem/1001").row["version"] as? String ?? ""
         let encoded = version.replacing("+", with: "%2B").replacing("=", with: "%3D")
-        let answer = await door.send("GET", "/tables/TodoItem?$filter=version eq '\(encoded)'")
+        let answer = await server.send("GET", "/tables/TodoItem?$filter=version eq '\(encoded)'")
         #expect(answer.ids == ["1001"])
     }
 
     @Test("The error for an invalid query option names the option and the position")
     func optionErrorsNameOptionAndPosition() async throws {
-        let door = try await Door()
-        let unknown = await door.send("GET", "/tables/TodoItem?$expand=x")
+        let server = try await TestServer()
+        let unknown = await server.send("GET", "/tables/TodoItem?$expand=x")
         #expect(unknown.error.contains("$expand") && unknown.error.contains("$filter"))
-        let column = await door.send("GET", "/tables/TodoItem?$filter=rank eq 1 and nope eq 2")
+        let column = await server.send("GET", "/tables/TodoItem?$filter=rank eq 1 and nope eq 2")
         #expect(column.row["position"] as? Int == 14)
     }
 
     @Test("A filter compares strings by their bytes")
     func queriesAreComparedByBytes() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for (id, text) in [("one", "caf\u{E9}"), ("two", "cafe\u{301}"), ("three", "K")] {
             let body = #"{"id":"\#(id)","text":"\#(text)"}"#
-            _ = await door.send("POST", "/tables/TodoItem", body)
+            _ = await server.send("POST", "/tables/TodoItem", body)
         }
         for (text, id) in [
             ("caf\u{E9}", ["one"]), ("cafe\u{301}", ["two"]), ("K", ["three"]), ("\u{212A}", []),
         ] {
-            let list = await door.send("GET", "/tables/TodoItem?$filter=text eq '\(text)'")
+            let list = await server.send("GET", "/tables/TodoItem?$filter=text eq '\(text)'")
             #expect(list.ids == id)
         }
     }
 
     @Test("A cached query does not outlive the table definition that it was built from")
     func theSameQueryAfterATableChange() async throws {
-        let door = try await Door(dynamic: true)
+        let server = try await TestServer(dynamic: true)
         let queries = [
             "$filter=rank eq null", "$filter=complete eq false", "$filter=color eq 'red'",
             "$filter=complete eq false&__includeDeleted=true",
@@ -220,23 +227,23 @@ import TidelineServerCore
             var counts: [Int] = []
             for query in queries {
                 for _ in 0..<3 {
-                    counts.append(await door.send("GET", "/tables/TodoItem?" + query).rows.count)
+                    counts.append(await server.send("GET", "/tables/TodoItem?" + query).rows.count)
                 }
             }
             return counts
         }
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","complete":false}"#)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","complete":false}"#)
         #expect(await counts() == [1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1])
-        _ = await door.send(
+        _ = await server.send(
             "POST",
             "/tables/TodoItem",
             #"{"id":"b","complete":false,"color":"red"}"#
         )
         #expect(await counts() == [2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2])
-        _ = await door.send("DELETE", "/tables/TodoItem/b")
+        _ = await server.send("DELETE", "/tables/TodoItem/b")
         #expect(await counts() == [1, 1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 2])
         #expect(
-            await door.send("GET", "/tables/TodoItem?$filter=complete eq false").rows.first?.keys
+            await server.send("GET", "/tables/TodoItem?$filter=complete eq false").rows.first?.keys
                 .contains("color") == true
         )
     }

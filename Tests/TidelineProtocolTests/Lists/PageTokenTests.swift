@@ -23,7 +23,7 @@ import TidelineServerCore
         "/tables/Thing?$orderby=\(order)&$skiptoken=\(Base64URL.encode(Array(token.utf8)))"
     }
 
-    private static let refused: [(order: String, token: String)] = [
+    private static let rejected: [(order: String, token: String)] = [
         // Times without a text representation.
         ("updatedAt", #"[-9223372036854775808,"a"]"#),
         ("updatedAt", #"[9223372036854775807,"a"]"#),
@@ -47,13 +47,13 @@ import TidelineServerCore
 
     @Test(
         "A page token with keys that do not fit the order is rejected with 400",
-        arguments: refused
+        arguments: rejected
     )
     func isRejected(_ order: String, _ token: String) async throws {
-        let door = try await Door([Self.table])
-        _ = await door.send("POST", "/tables/Thing", #"{"id":"a"}"#)
+        let server = try await TestServer([Self.table])
+        _ = await server.send("POST", "/tables/Thing", #"{"id":"a"}"#)
         for classic in [true, false] {
-            let answer = await door.send("GET", Self.target(order, token), classic: classic)
+            let answer = await server.send("GET", Self.target(order, token), classic: classic)
             #expect(answer.status == 400)
             #expect(answer.error.contains("$skiptoken"))
         }
@@ -74,10 +74,10 @@ import TidelineServerCore
         arguments: edges
     )
     func isAcceptedAtTheLimits(_ order: String, _ token: String, _ rows: Int) async throws {
-        let door = try await Door([Self.table])
+        let server = try await TestServer([Self.table])
         let body = #"{"id":"b","whole":1,"number":1.5,"due":"2026-01-01T00:00:00Z"}"#
-        _ = await door.send("POST", "/tables/Thing", body)
-        let answer = await door.send("GET", Self.target(order, token))
+        _ = await server.send("POST", "/tables/Thing", body)
+        let answer = await server.send("GET", Self.target(order, token))
         #expect(answer.status == 200, "\(answer.text)")
         #expect(answer.ids.count == rows)
     }
@@ -94,7 +94,7 @@ import TidelineServerCore
     func leadsThroughAllRows(_ order: String) async throws {
         var table = Self.table
         table.pageSize = 3
-        let door = try await Door([table])
+        let server = try await TestServer([table])
         for index in 0..<12 {
             let body =
                 index % 4 == 3
@@ -105,14 +105,18 @@ import TidelineServerCore
                 "due":"\(1001 + index % 2 * 1000)-01-01T00:00:00.\(index)Z","bytes":"AAE=",\
                 "key":"0e98b4ff-0000-4000-8000-00000000000\(index % 3)","size":"small"}
                 """
-            let made = await door.send("POST", "/tables/Thing", body)
-            #expect(made.status == 201, "\(made.text)")
+            let created = await server.send("POST", "/tables/Thing", body)
+            #expect(created.status == 201, "\(created.text)")
         }
-        let all = await door.send("GET", "/tables/Thing?$top=100&$orderby=\(order)", classic: true)
+        let all = await server.send(
+            "GET",
+            "/tables/Thing?$top=100&$orderby=\(order)",
+            classic: true
+        )
         var ids: [String] = []
         var target: String? = "/tables/Thing?$orderby=\(order)"
         while let current = target {
-            let answer = await door.send("GET", current)
+            let answer = await server.send("GET", current)
             #expect(answer.status == 200, "\(answer.text)")
             ids += answer.ids
             target = (answer.row["nextLink"] as? String).map { "/tables/Thing?" + $0 }
@@ -128,11 +132,11 @@ import TidelineServerCore
         "text desc,whole,number,price,done,due,day,key,size,createdAt,updatedAt",
     ]
 
-    private func long() async throws -> Door {
+    private func long() async throws -> TestServer {
         var table = Self.table
         table.pageSize = 2
         table.softDelete = false
-        let door = try await Door([table])
+        let server = try await TestServer([table])
         for index in 0..<9 {
             // Strings with the same leading kilobytes, some of them equal.
             let text = String(repeating: "é\u{10FFFF}", count: 1000) + "\(index / 2)"
@@ -141,20 +145,24 @@ import TidelineServerCore
                 {"id":"\(index)","text":"\(text)","whole":\(index % 2),"number":\(index % 4),\
                 "bytes":"\(bytes.base64EncodedString())"}
                 """
-            #expect(await door.send("POST", "/tables/Thing", body).status == 201)
+            #expect(await server.send("POST", "/tables/Thing", body).status == 201)
         }
-        return door
+        return server
     }
 
     @Test("A page token stays short because a long key is read from its row", arguments: longOrders)
     func aLongKeyIsReadFromItsRow(_ order: String) async throws {
-        let door = try await long()
-        let all = await door.send("GET", "/tables/Thing?$orderby=\(order)&$top=100", classic: true)
+        let server = try await long()
+        let all = await server.send(
+            "GET",
+            "/tables/Thing?$orderby=\(order)&$top=100",
+            classic: true
+        )
         var ids: [String] = []
         var target: String? = "/tables/Thing?$orderby=\(order)&$select=whole,id"
         while let current = target {
             #expect(current.utf8.count < 2500)
-            let answer = await door.send("GET", current)
+            let answer = await server.send("GET", current)
             #expect(answer.status == 200, "\(answer.text)")
             ids += answer.ids
             target = (answer.row["nextLink"] as? String).map { "/tables/Thing?" + $0 }
@@ -169,26 +177,26 @@ import TidelineServerCore
         ["PATCH", "DELETE"]
     )
     func noRowIsLostWhenTheRowOfTheLinkChanges(_ order: String, _ method: String) async throws {
-        let door = try await long()
+        let server = try await long()
         var seen: Set<String> = []
         var target: String? = "/tables/Thing?$orderby=\(order)"
         var turns = 0
         while let current = target, turns < 50 {
             turns += 1
-            let answer = await door.send("GET", current)
+            let answer = await server.send("GET", current)
             #expect(answer.status == 200, "\(answer.text)")
             seen.formUnion(answer.ids)
             target = (answer.row["nextLink"] as? String).map { "/tables/Thing?" + $0 }
             guard turns < 3, target != nil, let last = answer.ids.last else { continue }
             let body = method == "PATCH" ? #"{"text":"a","bytes":null}"# : nil
-            let status = await door.send(method, "/tables/Thing/\(last)", body).status
+            let status = await server.send(method, "/tables/Thing/\(last)", body).status
             #expect(status == (method == "PATCH" ? 200 : 204))
         }
         #expect(turns < 50)
         #expect(seen.count == 9)
     }
 
-    private static let refusedMarks: [(order: String, token: String)] = [
+    private static let rejectedMarks: [(order: String, token: String)] = [
         ("text", #"{"id":"a","version":1,"keys":["a","b"]}"#),
         ("text", #"{"id":"a","version":1,"keys":["a"],"prefix":"b"}"#),
         ("text", #"{"id":"a","version":1,"keys":[],"prefix":1}"#),
@@ -202,9 +210,9 @@ import TidelineServerCore
         ("text", #"{"id":"a","version":1,"keys":[],"x":1}"#), ("text", #"{"id":"a","id":"a"}"#),
     ]
 
-    @Test("A malformed page token for a long key is rejected with 400", arguments: refusedMarks)
+    @Test("A malformed page token for a long key is rejected with 400", arguments: rejectedMarks)
     func aTokenOfAnotherTypeIsRejected(_ order: String, _ token: String) async throws {
-        let door = try await Door([Self.table])
-        #expect(await door.send("GET", Self.target(order, token)).status == 400)
+        let server = try await TestServer([Self.table])
+        #expect(await server.send("GET", Self.target(order, token)).status == 400)
     }
 }

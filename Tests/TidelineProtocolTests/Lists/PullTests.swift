@@ -9,13 +9,13 @@ import TidelineTestKit
 
 /// Other writers of the table.
 private actor Writers {
-    private let door: Door
+    private let server: TestServer
     private let clock: TestClock
     private var dice: Dice
     private var count = 0
 
-    init(_ door: Door, _ clock: TestClock, seed: UInt64) {
-        self.door = door
+    init(_ server: TestServer, _ clock: TestClock, seed: UInt64) {
+        self.server = server
         self.clock = clock
         dice = Dice(seed)
     }
@@ -28,7 +28,7 @@ private actor Writers {
         count += 1
         // Ids that do not follow the order of time.
         let id = "\((count * 7919) % 10007)"
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","text":"a"}"#)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","text":"a"}"#)
     }
 
     /// A few writes, after the time that a response takes to reach its client.
@@ -38,9 +38,9 @@ private actor Writers {
             let id = "\(((1 + dice.roll(count)) * 7919) % 10007)"
             switch dice.roll(4) {
             case 0: await insert()
-            case 1: _ = await door.send("DELETE", "/tables/TodoItem/\(id)")
-            case 2: _ = await door.send("POST", "/tables/TodoItem/\(id)", classic: true)
-            default: _ = await door.send("PATCH", "/tables/TodoItem/\(id)", #"{"text":"b"}"#)
+            case 1: _ = await server.send("DELETE", "/tables/TodoItem/\(id)")
+            case 2: _ = await server.send("POST", "/tables/TodoItem/\(id)", classic: true)
+            default: _ = await server.send("PATCH", "/tables/TodoItem/\(id)", #"{"text":"b"}"#)
             }
         }
         clock.move(by: pause)
@@ -58,10 +58,10 @@ private actor Writers {
         rows: Int = 130
     ) async throws -> Lost {
         let clock = TestClock(step: step)
-        let door = try await Door(clock: clock)
-        let writers = Writers(door, clock, seed: seed)
+        let server = try await TestServer(clock: clock)
+        let writers = Writers(server, clock, seed: seed)
         await writers.fill(rows)
-        var device = Device(algorithm, door, size: size)
+        var device = Device(algorithm, server, size: size)
         for _ in 0..<3 {
             var pages = 0
             try await device.pull {
@@ -71,7 +71,7 @@ private actor Writers {
         }
         try await device.pull()
         var stored: [String: String] = [:]
-        let all = await door.send("GET", "/tables/TodoItem?$top=1000", classic: true)
+        let all = await server.send("GET", "/tables/TodoItem?$top=1000", classic: true)
         for row in all.rows { stored[row["id"] as? String ?? ""] = row["version"] as? String ?? "" }
         let ids = Set(stored.keys).union(device.rows.keys)
         return Lost(
@@ -136,16 +136,16 @@ private actor Writers {
         arguments: [0, 20, 399]
     )
     func skipInOtherTimeFiltersIsAnOffset(_ from: Int) async throws {
-        let door = try await Door(clock: TestClock(step: 100))
+        let server = try await TestServer(clock: TestClock(step: 100))
         for index in 0..<400 {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(1000 + index)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(1000 + index)"}"#)
         }
-        let all = await door.send("GET", "/tables/TodoItem?$top=1000", classic: true).rows
+        let all = await server.send("GET", "/tables/TodoItem?$top=1000", classic: true).rows
         let since = try #require(all[from]["updatedAt"] as? String)
         let rest = all.filter { ($0["updatedAt"] as? String ?? "") >= since }
         for skip in [0, 1, 5, 9, 10, 40, 41, 100, 399, 1000] {
             let query = "$filter=updatedAt ge datetimeoffset'\(since)'&$orderby=updatedAt"
-            let page = await door.send(
+            let page = await server.send(
                 "GET",
                 "/tables/TodoItem?\(query)&$skip=\(skip)&$top=7",
                 classic: true

@@ -21,8 +21,8 @@ import TidelineServerCore
     )
 
     /// 250 rows whose ids, years, ratings and durations are in different orders.
-    private func door() async throws -> Door {
-        let door = try await Door([Self.movies])
+    private func server() async throws -> TestServer {
+        let server = try await TestServer([Self.movies])
         let ratings = ["\"R\"", "\"G\"", "null", "\"PG13\"", "\"Unrated\""]
         for index in 0..<250 {
             let body = #"""
@@ -30,18 +30,18 @@ import TidelineServerCore
                  "year":\#(2020 - index % 10),"duration":\#(60 + index % 90),
                  "rating":\#(ratings[index % 5])}
                 """#
-            let made = await door.send("POST", "/tables/movies", body)
-            #expect(made.status == 201, "\(made.text)")
+            let created = await server.send("POST", "/tables/movies", body)
+            #expect(created.status == 201, "\(created.text)")
         }
-        return door
+        return server
     }
 
-    private func walk(_ door: Door, _ query: String) async -> (ids: [String], pages: Int) {
+    private func walk(_ server: TestServer, _ query: String) async -> (ids: [String], pages: Int) {
         var target: String? = "/tables/movies?" + query
         var ids: [String] = []
         var pages = 0
         while let current = target {
-            let answer = await door.send("GET", current)
+            let answer = await server.send("GET", current)
             #expect(answer.status == 200, "\(answer.text)")
             ids += answer.ids
             pages += 1
@@ -52,77 +52,77 @@ import TidelineServerCore
 
     @Test("Enumerations, nulls, decimals, counts and letter case follow the datasync protocol")
     func queriesThatANaiveServerGetsWrong() async throws {
-        let door = try await door()
+        let server = try await server()
         // Enumerations by position, and ties by id in both directions.
-        let byRating = await door.send("GET", "/tables/movies?$orderby=rating desc&$top=60")
+        let byRating = await server.send("GET", "/tables/movies?$orderby=rating desc&$top=60")
         #expect(byRating.rows.allSatisfy { ["R", "PG13"].contains($0["rating"] as? String) })
         let first = byRating.rows.prefix(50).compactMap { $0["id"] as? String }
         #expect(first == first.sorted())
         // Null is a value.
-        let unequal = await door.send("GET", "/tables/movies?$count=true&$filter=rating ne 'R'")
+        let unequal = await server.send("GET", "/tables/movies?$count=true&$filter=rating ne 'R'")
         #expect(unequal.row["count"] as? Int == 200)
         // A decimal operand makes the division real.
-        let real = await door.send(
+        let real = await server.send(
             "GET",
             "/tables/movies?$count=true&$filter=ceiling(duration div 60.0) eq 2"
         )
-        let whole = await door.send(
+        let whole = await server.send(
             "GET",
             "/tables/movies?$count=true&$filter=duration div 60 eq 1"
         )
         #expect(real.row["count"] as? Int == 180)
         #expect(whole.row["count"] as? Int == 180)
         // A $top above the page size is paged, and counts down.
-        let top = await walk(door, "$top=125")
+        let top = await walk(server, "$top=125")
         #expect(top.ids.count == 125 && top.pages == 2)
         // The count is that of the filter, on every page, whatever $count requests.
         for value in ["true", "false"] {
-            let page = await door.send(
+            let page = await server.send(
                 "GET",
                 "/tables/movies?$count=\(value)&$filter=year eq 2020&$top=5&$skip=3"
             )
             #expect(page.row["count"] as? Int == 25)
         }
         // Letter case matters in strings, but not in names.
-        let upper = await door.send(
+        let upper = await server.send(
             "GET",
             "/tables/movies?$count=true&$filter=endswith(Title,'ER')"
         )
         #expect(upper.row["count"] as? Int == 0)
-        let put = await door.send(
+        let put = await server.send(
             "PUT",
             "/tables/movies/id-000",
             #"{"Id":"id-000","TITLE":"x","Year":1999}"#
         )
         #expect(put.status == 200 && put.row["duration"] is NSNull)
         // A missing member means zero, and zero may violate a rule.
-        let missing = await door.send("POST", "/tables/movies", #"{"title":"x"}"#)
+        let missing = await server.send("POST", "/tables/movies", #"{"title":"x"}"#)
         #expect(missing.status == 400 && missing.error.contains("year"))
     }
 
     @Test("A list has exactly the selected columns and ends with a null next link")
     func selectsExactKeysAndEndsWithNull() async throws {
-        let door = try await door()
-        let some = await door.send("GET", "/tables/movies?$select=Title,year&$top=1")
+        let server = try await server()
+        let some = await server.send("GET", "/tables/movies?$select=Title,year&$top=1")
         #expect(
             some.text == #"{"items":[{"title":"T0er","year":2020}],"count":null,"nextLink":null}"#
         )
-        let none = await door.send("GET", "/tables/movies?$filter=year eq 1&$count=true")
+        let none = await server.send("GET", "/tables/movies?$filter=year eq 1&$count=true")
         #expect(none.text == #"{"items":[],"count":0,"nextLink":null}"#)
-        let counted = await door.send("GET", "/tables/movies?$top=0&$count=true")
+        let counted = await server.send("GET", "/tables/movies?$top=0&$count=true")
         #expect(counted.text == #"{"items":[],"count":250,"nextLink":null}"#)
-        let walked = await walk(door, "$orderby=year desc,title&foo=a%26b")
+        let walked = await walk(server, "$orderby=year desc,title&foo=a%26b")
         #expect(walked.ids.count == 250 && Set(walked.ids).count == 250 && walked.pages == 3)
     }
 
     @Test("A next link contains the path of the table if the caller requests it")
     func linksMatchTheirCallers() async throws {
-        let door = try await door()
+        let server = try await server()
         for (headers, prefix) in [
             ([:], "%24"), (["x-zumo-options": "NextLink=Path"], "/tables/movies?%24"),
             (["X-ZUMO-Options": "include:deleted, nextLink=path"], "/tables/movies?%24"),
         ] as [(HTTPFields, String)] {
-            let answer = await door.send(
+            let answer = await server.send(
                 "GET",
                 "/tables/Movies/?$orderby=year",
                 headers: headers
@@ -178,15 +178,15 @@ import TidelineServerCore
         _ type: String,
         _ status: Int
     ) async throws {
-        let door = try await Door([Self.movies])
+        let server = try await TestServer([Self.movies])
         for id in ["live", "dead"] {
-            _ = await door.send("POST", "/tables/movies", #"{"id":"\#(id)","year":2000}"#)
+            _ = await server.send("POST", "/tables/movies", #"{"id":"\#(id)","year":2000}"#)
         }
-        _ = await door.send("DELETE", "/tables/movies/dead")
+        _ = await server.send("DELETE", "/tables/movies/dead")
         // A condition that fails; POST ignores it.
         var headers: HTTPFields = ["If-Match": "\"x\""]
         if !type.isEmpty { headers.append("Content-Type", type) }
-        let answer = await door.send(
+        let answer = await server.send(
             method,
             "/tables/movies" + path,
             type.isEmpty ? nil : body,
@@ -200,8 +200,8 @@ import TidelineServerCore
 
     @Test("A deleted row is undeleted with POST, PATCH or PUT")
     func undeletesInThreeWays() async throws {
-        let door = try await Door([Self.movies])
-        _ = await door.send("POST", "/tables/movies", #"{"id":"a","title":"x","year":2000}"#)
+        let server = try await TestServer([Self.movies])
+        _ = await server.send("POST", "/tables/movies", #"{"id":"a","title":"x","year":2000}"#)
         let forms: [(String, String, String?, Bool, Int)] = [
             ("POST", "", nil, true, 201),
             ("PATCH", "", #"{"deleted":false}"#, false, 200),
@@ -209,8 +209,8 @@ import TidelineServerCore
             ("PUT", "?__includeDeleted=true", #"{"year":2001}"#, false, 200),
         ]
         for (method, query, body, isClassic, status) in forms {
-            #expect(await door.send("DELETE", "/tables/movies/a").status == 204)
-            let stale = await door.send(
+            #expect(await server.send("DELETE", "/tables/movies/a").status == 204)
+            let stale = await server.send(
                 method,
                 "/tables/movies/a" + query,
                 body,
@@ -218,33 +218,40 @@ import TidelineServerCore
                 headers: ["If-Match": "\"x\""]
             )
             #expect(stale.status == 412 && stale.row["deleted"] as? Bool == true)
-            let back = await door.send(method, "/tables/movies/a" + query, body, classic: isClassic)
+            let back = await server.send(
+                method,
+                "/tables/movies/a" + query,
+                body,
+                classic: isClassic
+            )
             #expect(back.status == status && back.row["deleted"] as? Bool == false)
-            #expect(await door.send("GET", "/tables/movies/a").body == back.body)
+            #expect(await server.send("GET", "/tables/movies/a").body == back.body)
         }
-        _ = await door.send("DELETE", "/tables/movies/a")
-        let kept = await door.send(
+        _ = await server.send("DELETE", "/tables/movies/a")
+        let kept = await server.send(
             "PUT",
             "/tables/movies/a?__includedeleted=true",
             #"{"title":"y","year":2002,"deleted":true}"#
         )
         #expect(kept.status == 200 && kept.row["deleted"] as? Bool == true)
-        let filtered = await door.send(
+        let filtered = await server.send(
             "GET",
             "/tables/movies?$filter=deleted eq true&__includedeleted=true"
         )
         #expect(filtered.ids == ["a"])
-        #expect(await door.send("GET", "/tables/movies?$filter=deleted eq true").ids.isEmpty)
+        #expect(await server.send("GET", "/tables/movies?$filter=deleted eq true").ids.isEmpty)
     }
 
     @Test("A table without soft delete stores no tombstones")
     func withoutSoftDeleteNoTombstoneIsKept() async throws {
         var table = Self.movies
         table.softDelete = false
-        let door = try await Door([table])
-        _ = await door.send("POST", "/tables/movies", #"{"id":"a","year":2000}"#)
-        #expect(await door.send("DELETE", "/tables/movies/a").status == 204)
-        #expect(await door.send("GET", "/tables/movies/a?__includedeleted=true").status == 404)
-        #expect(await door.send("POST", "/tables/movies", #"{"id":"a","year":2000}"#).status == 201)
+        let server = try await TestServer([table])
+        _ = await server.send("POST", "/tables/movies", #"{"id":"a","year":2000}"#)
+        #expect(await server.send("DELETE", "/tables/movies/a").status == 204)
+        #expect(await server.send("GET", "/tables/movies/a?__includedeleted=true").status == 404)
+        #expect(
+            await server.send("POST", "/tables/movies", #"{"id":"a","year":2000}"#).status == 201
+        )
     }
 }

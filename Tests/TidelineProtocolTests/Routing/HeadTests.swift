@@ -37,10 +37,10 @@ import TidelineTestKit
         ]
     )
     func answersAsGet(_ target: String, _ status: Int) async throws {
-        let door = try await Door(endpoints: Self.endpoints)
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"milk"}"#)
-        let get = await door.send("GET", target)
-        let head = await door.send("HEAD", target)
+        let server = try await TestServer(endpoints: Self.endpoints)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"milk"}"#)
+        let get = await server.send("GET", target)
+        let head = await server.send("HEAD", target)
         #expect(head.status == status)
         #expect(Self.comparable(head) == Self.comparable(get))
         // Its length is announced; the code that sends the response omits the body.
@@ -49,12 +49,12 @@ import TidelineTestKit
 
     @Test("HEAD follows the permissions of the table and the conditions of the request")
     func followsPermissionsAndConditions() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.permissions.read = .disabled
-        let door = try await Door([table])
-        let refused = await door.send("HEAD", "/tables/TodoItem")
-        #expect(refused.status == 405 && refused.headers["Allow"] == "POST")
-        let open = try await Door()
+        let server = try await TestServer([table])
+        let rejected = await server.send("HEAD", "/tables/TodoItem")
+        #expect(rejected.status == 405 && rejected.headers["Allow"] == "POST")
+        let open = try await TestServer()
         let row = await open.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         let tag = try #require(row.headers["ETag"])
         let same = await open.send(
@@ -68,24 +68,24 @@ import TidelineTestKit
 
 @Suite struct ReadinessTests {
     /// Waits until a probe finds the database ready; on a slow machine a probe may take longer than the caller waits.
-    private func becomesReady(_ door: Door, _ clock: TestClock) async throws {
+    private func becomesReady(_ server: TestServer, _ clock: TestClock) async throws {
         try await until {
             clock.move(by: 2_000_000)
-            return await door.send("GET", "/health/ready").status == 200
+            return await server.send("GET", "/health/ready").status == 200
         }
     }
 
     @Test("The server is ready until it begins to drain")
     func readyWhileWritesAreAccepted() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
-            let ready = await door.send("GET", "/health/ready")
+            let server = try await TestServer(path: directory + "/a.db")
+            let ready = await server.send("GET", "/health/ready")
             #expect(ready.status == 200 && ready.text == #"{"status":"ok"}"#)
-            door.handler.beginDrain()
-            let draining = await door.send("GET", "/health/ready")
+            server.handler.beginDrain()
+            let draining = await server.send("GET", "/health/ready")
             #expect(draining.status == 503 && draining.headers["Retry-After"] != nil)
-            #expect(await door.send("GET", "/health").status == 200)
-            await door.store.stop()
+            #expect(await server.send("GET", "/health").status == 200)
+            await server.store.stop()
         }
     }
 
@@ -94,30 +94,30 @@ import TidelineTestKit
     func notReadyWhileAnotherProcessLocksTheDatabase() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            let door = try await Door(path: directory + "/a.db", clock: clock)
-            #expect(await door.send("GET", "/health/ready").status == 200)
+            let server = try await TestServer(path: directory + "/a.db", clock: clock)
+            #expect(await server.send("GET", "/health/ready").status == 200)
             let other = try Database(path: directory + "/a.db")
             try other.execute("BEGIN IMMEDIATE")
             clock.move(by: 2_000_000)
-            let held = await door.send("GET", "/health/ready")
+            let held = await server.send("GET", "/health/ready")
             #expect(held.status == 503)
             // On a slow machine the writer's own wait may end before the probe's.
             let causes = ["locked", "not writable"]
             #expect(causes.contains { held.error.contains($0) }, "\(held.error)")
             try other.execute("COMMIT")
             // The probe under way ends, and the next one finds the database ready.
-            try await becomesReady(door, clock)
-            await door.store.stop()
+            try await becomesReady(server, clock)
+            await server.store.stop()
         }
     }
 
     @Test("The server is not ready after its store has stopped")
     func notReadyWithoutAWriter() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
-            await door.store.stop()
-            #expect(await door.send("GET", "/health/ready").status == 503)
-            #expect(await door.send("GET", "/health").status == 200)
+            let server = try await TestServer(path: directory + "/a.db")
+            await server.store.stop()
+            #expect(await server.send("GET", "/health/ready").status == 503)
+            #expect(await server.send("GET", "/health").status == 200)
         }
     }
 
@@ -128,23 +128,23 @@ import TidelineTestKit
     func notReadyWhileTheDiskIsFull() async throws {
         try await SmallDisk.with { folder in
             let clock = TestClock()
-            let door = try await Door(path: folder + "/a.db", clock: clock)
-            try await becomesReady(door, clock)
+            let server = try await TestServer(path: folder + "/a.db", clock: clock)
+            try await becomesReady(server, clock)
             let ballast = try #require(fopen(folder + "/ballast", "w"))
             setvbuf(ballast, nil, _IONBF, 0)
             let block = [UInt8](repeating: 0, count: 4096)
             while fwrite(block, 1, block.count, ballast) == block.count {}
             while fputc(0, ballast) != EOF {}
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 503)
             for _ in 0..<3 {
                 clock.move(by: 2_000_000)
-                #expect(await door.send("GET", "/health/ready").status == 503)
+                #expect(await server.send("GET", "/health/ready").status == 503)
             }
             fclose(ballast)
             try FileManager.default.removeItem(atPath: folder + "/ballast")
-            try await becomesReady(door, clock)
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
-            await door.store.stop()
+            try await becomesReady(server, clock)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
+            await server.store.stop()
         }
     }
 
@@ -152,15 +152,15 @@ import TidelineTestKit
     func notReadyWhenTheDatabaseCannotBeWritten() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            let door = try await Door(path: directory + "/a.db", clock: clock)
+            let server = try await TestServer(path: directory + "/a.db", clock: clock)
             let other = try Database(path: directory + "/a.db")
             try other.execute("DROP TABLE tideline_state")
-            #expect(await door.send("GET", "/health/ready").status == 503)
+            #expect(await server.send("GET", "/health/ready").status == 503)
             // The result of a probe is valid for a second.
             try other.execute("CREATE TABLE tideline_state (key TEXT PRIMARY KEY, value TEXT)")
-            #expect(await door.send("GET", "/health/ready").status == 503)
-            try await becomesReady(door, clock)
-            await door.store.stop()
+            #expect(await server.send("GET", "/health/ready").status == 503)
+            try await becomesReady(server, clock)
+            await server.store.stop()
         }
     }
 }

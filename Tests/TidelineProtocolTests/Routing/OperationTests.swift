@@ -14,10 +14,10 @@ import TidelineServerSQLite
     // MARK: - Request ids
 
     @Test("Every response has a request ID of its own") func everyAnswerHasAnID() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         var seen: Set<String> = []
         for target in ["/health", "/tables/TodoItem", "/tables/none", "/", "/tables/%zz"] {
-            let answer = await door.send("GET", target)
+            let answer = await server.send("GET", target)
             seen.insert(answer.headers["X-Request-ID"] ?? "")
         }
         #expect(seen.count == 5 && !seen.contains(""))
@@ -33,7 +33,7 @@ import TidelineServerSQLite
         ]
     )
     func aWellFormedIDOfTheCallerIsKept(_ id: String, _ isKept: Bool) async throws {
-        let answer = try await Door().send("GET", "/health", headers: ["x-request-id": id])
+        let answer = try await TestServer().send("GET", "/health", headers: ["x-request-id": id])
         #expect((answer.headers["X-Request-ID"] == id) == isKept)
         #expect(answer.headers["X-Request-ID"]?.isEmpty == false)
     }
@@ -45,8 +45,8 @@ import TidelineServerSQLite
             now: { 0 },
             sink: { line in lines.withLock { $0 += String(decoding: line, as: UTF8.self) } }
         )
-        let door = try await Door(log: log)
-        let answer = await door.send("GET", "/health", headers: ["X-Request-ID": "mine"])
+        let server = try await TestServer(log: log)
+        let answer = await server.send("GET", "/health", headers: ["X-Request-ID": "mine"])
         #expect(answer.headers["X-Request-ID"] == "mine")
         #expect(lines.withLock { $0 }.contains(#"request="mine""#))
     }
@@ -65,7 +65,7 @@ import TidelineServerSQLite
             "\u{200E}", "\u{2028}", "\u{2029}", "\u{202E}", "\u{2066}", "\u{FEFF}", "\u{E0001}",
         ]
         let path = "/a\"b\\c é日😀" + hidden.joined(separator: "-")
-        let door = try await Door(log: log)
+        let server = try await TestServer(log: log)
         let request = ServerRequest(
             method: "GET",
             path: path,
@@ -73,7 +73,7 @@ import TidelineServerSQLite
             headers: ["ZUMO-API-VERSION": "2.0.0"],
             body: []
         )
-        _ = await door.handler.handle(request)
+        _ = await server.handler.handle(request)
         let text = String(decoding: lines.withLock { $0 }, as: UTF8.self)
         #expect(text.unicodeScalars.count { $0 == "\n" } == 1)
         #expect(text.hasSuffix("\n"))
@@ -99,14 +99,14 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var epochs: Set<String> = []
             for name in ["a", "a", "b"] {
-                let door = try await Door(path: "\(directory)/\(name).db")
+                let server = try await TestServer(path: "\(directory)/\(name).db")
                 for isClassic in [true, false] {
-                    let list = await door.send("GET", "/tables/TodoItem", classic: isClassic)
+                    let list = await server.send("GET", "/tables/TodoItem", classic: isClassic)
                     epochs.insert(list.headers["Tideline-Epoch"] ?? "")
                 }
-                let row = await door.send("POST", "/tables/TodoItem", "{}")
+                let row = await server.send("POST", "/tables/TodoItem", "{}")
                 #expect(epochs.contains(row.headers["Tideline-Epoch"] ?? ""))
-                await door.store.stop()
+                await server.store.stop()
             }
             #expect(epochs.count == 2 && !epochs.contains(""))
         }
@@ -130,12 +130,12 @@ import TidelineServerSQLite
 
     @Test("A large response is compressed and a small one is not")
     func largeAnswersAreCompressed() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for index in 0..<40 {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"row \#(index)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"text":"row \#(index)"}"#)
         }
-        let plain = await door.send("GET", "/tables/TodoItem")
-        let small = await door.send(
+        let plain = await server.send("GET", "/tables/TodoItem")
+        let small = await server.send(
             "GET",
             "/tables/TodoItem",
             headers: ["Accept-Encoding": "gzip, deflate"]
@@ -146,7 +146,7 @@ import TidelineServerSQLite
         // The header byte for the fastest level is 4.
         #expect(small.body[8] == 4)
         #expect(unzipped(small.body, count: plain.body.count) == plain.body)
-        let tiny = await door.send(
+        let tiny = await server.send(
             "GET",
             "/tables/TodoItem?$top=1",
             headers: ["Accept-Encoding": "gzip"]
@@ -184,16 +184,16 @@ import TidelineServerSQLite
 
     @Test("The metrics count requests by route and status, and the rows sent and written")
     func metricsCount() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for index in 0..<3 {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
         }
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"1"}"#)
-        _ = await door.send("GET", "/tables/TodoItem")
-        _ = await door.send("GET", "/tables/TodoItem/9")
-        _ = await door.send("DELETE", "/tables/TodoItem/1")
-        #expect(await door.send("GET", "/tables/TodoItem/$digest").status == 200)
-        let answer = await door.send("GET", "/metrics")
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"1"}"#)
+        _ = await server.send("GET", "/tables/TodoItem")
+        _ = await server.send("GET", "/tables/TodoItem/9")
+        _ = await server.send("DELETE", "/tables/TodoItem/1")
+        #expect(await server.send("GET", "/tables/TodoItem/$digest").status == 200)
+        let answer = await server.send("GET", "/metrics")
         #expect(answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
         for line in [
             #"tideline_requests_total{route="insert",status="201"} 3"#,
@@ -209,14 +209,14 @@ import TidelineServerSQLite
         ] {
             #expect(answer.text.split(separator: "\n").contains(Substring(line)), "\(answer.text)")
         }
-        #expect(await door.send("POST", "/metrics").status == 405)
+        #expect(await server.send("POST", "/metrics").status == 405)
     }
 
     @Test("The metrics are rejected with 403 for callers that are not local")
     func metricsAreForLocalCallers() async throws {
-        let door = try await Door(exposesMetrics: false)
-        #expect(await door.send("GET", "/metrics").status == 403)
-        #expect(await door.send("GET", "/health").status == 200)
+        let server = try await TestServer(exposesMetrics: false)
+        #expect(await server.send("GET", "/metrics").status == 403)
+        #expect(await server.send("GET", "/health").status == 200)
     }
 
     @Test(
@@ -226,7 +226,7 @@ import TidelineServerSQLite
     )
     func aKeyGivesAccessToTheMetrics(_ isLoopback: Bool, _ operators: [String]?) async throws {
         let key = String(repeating: "k", count: 32)
-        let door = try await Door(
+        let server = try await TestServer(
             exposesMetrics: isLoopback,
             operators: operators,
             scrapeKey: key,
@@ -238,15 +238,15 @@ import TidelineServerSQLite
             (["Authorization": "Bearer " + key.dropLast() + "j"], 401),
             (["Authorization": "Basic " + key], 401), (["X-ZUMO-AUTH": key], 401),
         ] as [(HTTPFields, Int)] {
-            let answer = await door.send("GET", "/metrics", headers: fields)
+            let answer = await server.send("GET", "/metrics", headers: fields)
             #expect(answer.status == status, "\(fields)")
             #expect(answer.status == 200 || answer.headers["WWW-Authenticate"] != nil)
         }
         guard operators != nil else { return }
         let fields: HTTPFields = ["Authorization": "Bearer " + key]
-        #expect(await door.send("GET", "/tables/TodoItem", headers: fields).status == 401)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: fields).status == 401)
         for (user, status) in [("olga", 200), ("anna", 403)] {
-            let answer = await door.send("GET", "/metrics", headers: try Tokens.headers(user))
+            let answer = await server.send("GET", "/metrics", headers: try Tokens.headers(user))
             #expect(answer.status == status, "\(user)")
         }
     }
@@ -257,16 +257,16 @@ import TidelineServerSQLite
         arguments: [true, false]
     )
     func metricsAreForOperatorsIfThereAreAny(_ isLoopback: Bool) async throws {
-        let door = try await Door(
+        let server = try await TestServer(
             exposesMetrics: isLoopback,
             operators: ["olga", "e\u{301}"],
             authenticator: try Tokens.authenticator()
         )
-        #expect(await door.send("GET", "/metrics").status == 401)
+        #expect(await server.send("GET", "/metrics").status == 401)
         for (user, status) in [
             ("olga", 200), ("anna", 403), ("Olga", 403), ("e\u{301}", 200), ("\u{E9}", 403),
         ] {
-            let answer = await door.send("GET", "/metrics", headers: try Tokens.headers(user))
+            let answer = await server.send("GET", "/metrics", headers: try Tokens.headers(user))
             #expect(answer.status == status, "\(user)")
         }
     }

@@ -243,11 +243,11 @@ private struct Case: Sendable, CustomTestStringConvertible {
     ) async throws
         -> ServerResponse
     {
-        let door = try await Door(clock: clock)
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"live"}"#)
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
-        _ = await door.send("DELETE", "/tables/TodoItem/dead")
-        return await door.send(
+        let server = try await TestServer(clock: clock)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"live"}"#)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
+        _ = await server.send("DELETE", "/tables/TodoItem/dead")
+        return await server.send(
             item.method,
             item.target,
             item.body,
@@ -264,7 +264,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
         for isClassic in [true, false] {
             // The clock does not advance, so that versions and times are the same.
             let alone = try await answer(item, isClassic: isClassic, clock: TestClock(step: 0))
-            let batched = try await Door.$usesBatches.withValue(true) {
+            let batched = try await TestServer.$usesBatches.withValue(true) {
                 try await answer(item, isClassic: isClassic, clock: TestClock(step: 0))
             }
             #expect(batched.status == alone.status, "\(batched.text)")
@@ -298,9 +298,9 @@ private struct Case: Sendable, CustomTestStringConvertible {
     @Test("A repeated request may have its condition in the query or in the header field")
     func aRepeatedRequestMayHaveItsConditionInTheQuery() async throws {
         let clock = TestClock()
-        let door = try await Door(clock: clock)
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
-        let tag = try #require(made.headers["ETag"])
+        let server = try await TestServer(clock: clock)
+        let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
+        let tag = try #require(created.headers["ETag"])
         let names: HTTPFields = [
             "Repeatability-Request-ID": "one",
             "Repeatability-First-Sent": HTTPDate.text(microseconds: clock.current),
@@ -310,16 +310,16 @@ private struct Case: Sendable, CustomTestStringConvertible {
         let body = #"{"text":"second"}"#
         var both = names
         both["If-Match"] = tag
-        let first = await door.send("PATCH", target, body, headers: both)
+        let first = await server.send("PATCH", target, body, headers: both)
         #expect(first.status == 200)
         let query = "?__ifMatch=" + encoded
         for (target, headers) in [(target + query, names), (target + query, both), (target, both)] {
-            let repeated = await door.send("PATCH", target, body, headers: headers)
+            let repeated = await server.send("PATCH", target, body, headers: headers)
             #expect(repeated.status == 200, "\(repeated.text)")
             #expect(repeated.headers["Repeatability-Result"] == "accepted")
             #expect(repeated.headers["ETag"] == first.headers["ETag"])
         }
-        let other = await door.send("PATCH", target, body, headers: names)
+        let other = await server.send("PATCH", target, body, headers: names)
         #expect(other.status == 400)
     }
 
@@ -330,13 +330,13 @@ private struct Case: Sendable, CustomTestStringConvertible {
         ]
     )
     func readsTheGeneration(_ version: String, _ isClassic: Bool) async throws {
-        let door = try await Door()
-        let byHeader = await door.send(
+        let server = try await TestServer()
+        let byHeader = await server.send(
             "GET",
             "/tables/TodoItem",
             headers: ["zumo-api-version": version]
         )
-        let byParameter = await door.send("GET", "/tables/TodoItem?zumo-API-version=\(version)")
+        let byParameter = await server.send("GET", "/tables/TodoItem?zumo-API-version=\(version)")
         for answer in [byHeader, byParameter] {
             #expect(answer.status == 200)
             #expect((answer.json is [Any]) == isClassic)
@@ -345,16 +345,16 @@ private struct Case: Sendable, CustomTestStringConvertible {
 
     @Test("The API version in the query takes precedence over the header field")
     func theParameterTakesPrecedenceOverTheHeader() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for (parameter, isClassic) in [("2.0.0", true), ("3.0.0", false)] {
-            let answer = await door.send(
+            let answer = await server.send(
                 "GET",
                 "/tables/TodoItem?zumo-api-version=\(parameter)",
                 headers: ["zumo-api-version": isClassic ? "3.0.0" : "2.0.0"]
             )
             #expect((answer.json is [Any]) == isClassic)
         }
-        let answer = await door.send(
+        let answer = await server.send(
             "GET",
             "/tables/TodoItem?zumo-api-version=9.0",
             headers: ["zumo-api-version": "3.0.0"]
@@ -369,7 +369,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
         arguments: ["true", "TRUE", "false", "1", "garbage"]
     )
     func datasyncCountsIfTheOptionIsPresent(_ value: String) async throws {
-        let answer = try await Door().send("GET", "/tables/TodoItem?$count=\(value)")
+        let answer = try await TestServer().send("GET", "/tables/TodoItem?$count=\(value)")
         #expect((answer.json as? [String: Any])?["count"] as? Int == 0)
     }
 
@@ -381,14 +381,14 @@ private struct Case: Sendable, CustomTestStringConvertible {
         ]
     )
     func claimsOfAPatch(_ body: String, _ status: Int) async throws {
-        let door = try await Door()
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"b"}"#)
-        let before = await door.send("GET", "/tables/TodoItem/a").body
-        #expect(await door.send("PATCH", "/tables/TodoItem/a", body).status == status)
-        let after = await door.send("GET", "/tables/TodoItem/a").body
+        let server = try await TestServer()
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"b"}"#)
+        let before = await server.send("GET", "/tables/TodoItem/a").body
+        #expect(await server.send("PATCH", "/tables/TodoItem/a", body).status == status)
+        let after = await server.send("GET", "/tables/TodoItem/a").body
         #expect((before == after) == (status == 400))
         if !body.contains(#""a""#) {
-            #expect(await door.send("PATCH", "/tables/TodoItem/none", body).status == 404)
+            #expect(await server.send("PATCH", "/tables/TodoItem/none", body).status == 404)
         }
     }
 
@@ -399,14 +399,14 @@ private struct Case: Sendable, CustomTestStringConvertible {
         [true, false]
     )
     func responsesForMissingRowsHaveACode(isClassic: Bool, isInBatch: Bool) async throws {
-        let door = try await Door()
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
-        _ = await door.send("DELETE", "/tables/TodoItem/dead")
+        let server = try await TestServer()
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
+        _ = await server.send("DELETE", "/tables/TodoItem/dead")
         for (id, gone) in [("none", "noSuchRow"), ("dead", isClassic ? "noSuchRow" : "rowDeleted")]
         {
             for method in ["GET", "PATCH", "PUT", "DELETE"] {
-                let answer = await Door.$usesBatches.withValue(isInBatch) {
-                    await door.send(
+                let answer = await TestServer.$usesBatches.withValue(isInBatch) {
+                    await server.send(
                         method,
                         "/tables/TodoItem/" + id,
                         ["PATCH", "PUT"].contains(method) ? "{}" : nil,
@@ -424,7 +424,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
         arguments: ["1.0", "2", "4.0.0", "x", "2.0.0.0", "2.x", "-2.0", "2..0", ""]
     )
     func rejectsOtherVersions(_ version: String) async throws {
-        let answer = try await Door().send(
+        let answer = try await TestServer().send(
             "GET",
             "/tables/TodoItem",
             headers: ["ZUMO-API-VERSION": version]

@@ -15,8 +15,8 @@ import TidelineServerCore
         ]
     )
     func bodiesWithAContentCodingAreRejected(_ coding: String, _ isTaken: Bool) async throws {
-        let door = try await Door()
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let server = try await TestServer()
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         for (method, path, type) in [
             ("POST", "/tables/TodoItem", "application/json"),
             ("PATCH", "/tables/TodoItem/a", "application/json"),
@@ -24,7 +24,7 @@ import TidelineServerCore
             ("PUT", "/tables/TodoItem/a", "application/json"),
         ] {
             for isClassic in [false, true] where !isClassic || !type.contains("patch") {
-                let answer = await door.send(
+                let answer = await server.send(
                     method,
                     path,
                     type.contains("patch") ? "[]" : "{}",
@@ -43,25 +43,25 @@ import TidelineServerCore
 
     @Test("Content codings in two header fields are one list")
     func contentCodingsInTwoFields() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         var headers: HTTPFields = ["Content-Encoding": "identity"]
         headers.append("content-encoding", "deflate")
-        #expect(await door.send("POST", "/tables/TodoItem", "{}", headers: headers).status == 415)
+        #expect(await server.send("POST", "/tables/TodoItem", "{}", headers: headers).status == 415)
         // If no body is read, there is nothing to decode.
-        #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
     @Test("A test in a JSON Patch needs read permission")
     func testsNeedReadPermission() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         func answers(_ read: TablePermissions.Access, _ headers: HTTPFields) async throws -> [Int] {
             table.permissions = TablePermissions(
                 read: read,
                 insert: .anonymous,
                 update: .anonymous
             )
-            let door = try await Door([table], authenticator: try Tokens.authenticator())
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"secret"}"#)
+            let server = try await TestServer([table], authenticator: try Tokens.authenticator())
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"secret"}"#)
             var statuses: [Int] = []
             for body in [
                 #"[{"op":"test","path":"/text","value":"secret"}]"#,
@@ -70,7 +70,12 @@ import TidelineServerCore
             ] {
                 var headers = headers
                 headers.append("Content-Type", "application/json-patch+json")
-                let answer = await door.send("PATCH", "/tables/TodoItem/a", body, headers: headers)
+                let answer = await server.send(
+                    "PATCH",
+                    "/tables/TodoItem/a",
+                    body,
+                    headers: headers
+                )
                 statuses.append(answer.status)
                 if answer.status == 405 {
                     #expect(answer.headers["Allow"] == "PATCH, PUT, DELETE")

@@ -14,7 +14,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
     var rules = ColumnRules()
     /// The text that is sent, and the text that is returned.
     var accepted: [(String, String)]
-    var refused: [String]
+    var rejected: [String]
     /// The value of an absent member of a non-nullable column.
     var zero: String
     /// A filter on `c`, and how many of the accepted values it matches.
@@ -28,7 +28,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         Kind(
             type: .string,
             accepted: [(#""""#, #""""#), (#""é😀\n""#, #""é😀\n""#), (#""2""#, #""2""#)],
-            refused: ["1", "true", "{}", "[]", #""\u0000""#, #""\ud800""#],
+            rejected: ["1", "true", "{}", "[]", #""\u0000""#, #""\ud800""#],
             zero: #""""#,
             filters: [("c eq '2'", 1), ("length(c) le 1", 2), ("c gt '1'", 2)]
         ),
@@ -36,7 +36,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             type: .string,
             rules: ColumnRules(maxLength: 3, pattern: "[a-z😀]+|"),
             accepted: [(#""abc""#, #""abc""#), (#""a😀b""#, #""a😀b""#), (#""""#, #""""#)],
-            refused: [#""abcd""#, #""aB""#, #""a1""#, #""ab ""#],
+            rejected: [#""abcd""#, #""aB""#, #""a1""#, #""ab ""#],
             zero: #""""#,
             filters: [("startswith(c,'a')", 2)]
         ),
@@ -48,7 +48,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                     #""0e98b4ff-0000-4000-8000-00000000000f""#
                 )
             ],
-            refused: [#""x""#, #""""#, "1", #""{0E98B4FF-0000-4000-8000-00000000000F}""#],
+            rejected: [#""x""#, #""""#, "1", #""{0E98B4FF-0000-4000-8000-00000000000F}""#],
             zero: #""""#,
             filters: [
                 ("c eq guid'0e98b4ff-0000-4000-8000-00000000000F'", 1),
@@ -58,7 +58,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         Kind(
             type: .enumeration(["Unrated", "G", "PG"]),
             accepted: [(#""PG""#, #""PG""#), (#""Unrated""#, #""Unrated""#), (#""G""#, #""G""#)],
-            refused: [#""g""#, #""""#, "1"],
+            rejected: [#""g""#, #""""#, "1"],
             zero: #""Unrated""#,
             filters: [("c gt 'Unrated'", 2), ("c in ('G','PG')", 2), ("c le 'G'", 2)]
         ),
@@ -66,7 +66,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             type: .binary,
             rules: ColumnRules(maxLength: 4),
             accepted: [(#""""#, #""""#), (#""AAEC/w==""#, #""AAEC/w==""#)],
-            refused: [
+            rejected: [
                 #""AAECAwQ=""#, #""é""#, #""A""#, "1", #""AQ=A""#, #""AQ===""#, #""====""#,
                 #""A===""#, #""AQ""#, #""AA=AAAA=""#,
             ],
@@ -79,7 +79,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                 (#"{"a": [1, 2.50]}"#, #"{"a":[1,2.50]}"#), ("5", "5"), (#""t""#, #""t""#),
                 ("false", "false"), ("[]", "[]"),
             ],
-            refused: [#"{"a":1,"a":2}"#, "[1,]"],
+            rejected: [#"{"a":1,"a":2}"#, "[1,]"],
             zero: "null",
             filters: [("c eq null", 1), ("c ne null", 5)]
         ),
@@ -94,7 +94,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                 ("9223372036854775807", "9223372036854775807"),
                 ("-9223372036854775808", "-9223372036854775808"), ("1e2", "100"), ("2.0", "2"),
             ],
-            refused: ["1.5", "9223372036854775808", #""1""#, "true"],
+            rejected: ["1.5", "9223372036854775808", #""1""#, "true"],
             zero: "0",
             filters: [("c eq 100", 1), ("c gt 9223372036854775806", 1), ("c lt 3L", 2)]
         ),
@@ -102,7 +102,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             type: .integer,
             rules: ColumnRules(min: -5, max: 5),
             accepted: [("-5", "-5"), ("5", "5")],
-            refused: ["-6", "6"],
+            rejected: ["-6", "6"],
             zero: "0",
             filters: [("c div 2 eq -2", 1)]
         ),
@@ -113,7 +113,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                 ("1.50", "1.5"), ("-0.25", "-0.25"), ("3", "3"), ("1e300", "1e+300"),
                 ("-9007199254740992", "-9007199254740992.0"),
             ],
-            refused: [
+            rejected: [
                 "1e999", "1.1e300", #""1""#, "NaN", "9007199254740993", "-9007199254740993",
                 "9223372036854775807", "123456789012345678901",
             ],
@@ -127,7 +127,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                 ("12345678901234567890.10", "12345678901234567890.1"), ("-0.50", "-0.5"),
                 ("1e2", "100"),
             ],
-            refused: [
+            rejected: [
                 "-0.51", #""1""#, "1234567890123456789012345678901234567890123",
             ],
             zero: "0",
@@ -136,7 +136,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         Kind(
             type: .boolean,
             accepted: [("true", "true"), ("false", "false")],
-            refused: ["1", "0", #""true""#],
+            rejected: ["1", "0", #""true""#],
             zero: "false",
             filters: [("c", 1), ("not c", 2), ("c eq true", 1)]
         ),
@@ -150,7 +150,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                 (#""2026-11-20T20:32:22.9999+01:00""#, #""2026-11-20T19:32:22.999Z""#),
                 (#""1970-01-01T00:00:00Z""#, #""1970-01-01T00:00:00.000Z""#),
             ],
-            refused: [
+            rejected: [
                 #""2026-11-20T20:32:22""#, #""2026-02-30T00:00:00Z""#, #""2026-11-20""#, "5",
                 #""1969-12-31T23:59:59.999Z""#,
             ],
@@ -164,7 +164,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             type: .date,
             rules: ColumnRules(max: "2030-12-31"),
             accepted: [(#""2024-02-29""#, #""2024-02-29""#), (#""2030-12-31""#, #""2030-12-31""#)],
-            refused: [#""2023-02-29""#, #""2031-01-01""#, #""2024-2-9""#, "1"],
+            rejected: [#""2023-02-29""#, #""2031-01-01""#, #""2024-2-9""#, "1"],
             zero: #""""#,
             filters: [("c eq 2024-02-29", 1), ("c gt cast(2024-12-31,Edm.Date)", 1)]
         ),
@@ -174,7 +174,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             accepted: [
                 (#""07:14""#, #""07:14:00.000""#), (#""19:59:59.9999""#, #""19:59:59.999""#),
             ],
-            refused: [#""24:00""#, #""06:59:59""#, #""20:00:00.001""#, "1"],
+            rejected: [#""24:00""#, #""06:59:59""#, #""20:00:00.001""#, "1"],
             zero: #""""#,
             filters: [("c ge 12:15:00", 1), ("c eq cast(07:14:00,Edm.TimeOfDay)", 1)]
         ),
@@ -189,13 +189,13 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         try await withTemporaryDirectory { directory in
             let column = ColumnDefinition("c", kind.type, rules: kind.rules)
             let table = TableDefinition("Kinds", columns: [column])
-            let door = try await Door([table], path: directory + "/a.db")
+            let server = try await TestServer([table], path: directory + "/a.db")
             for (sent, _) in kind.accepted + [("null", "null")] {
-                let made = await door.send("POST", "/tables/Kinds", "{\"C\":\(sent)}")
-                #expect(made.status == 201, "\(sent): \(made.text)")
+                let created = await server.send("POST", "/tables/Kinds", "{\"C\":\(sent)}")
+                #expect(created.status == 201, "\(sent): \(created.text)")
             }
-            for sent in kind.refused {
-                let answer = await door.send(
+            for sent in kind.rejected {
+                let answer = await server.send(
                     "POST",
                     "/tables/Kinds",
                     "{\"c\":\(sent)}",
@@ -203,8 +203,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
                 )
                 #expect(answer.status == 400, "\(sent): \(answer.text)")
             }
-            await door.store.stop()
-            let again = try await Door([table], path: directory + "/a.db")
+            await server.store.stop()
+            let again = try await TestServer([table], path: directory + "/a.db")
             let order = "$orderby=updatedAt"
             let list = await again.send("GET", "/tables/Kinds?\(order)", classic: isClassic)
             for (_, stored) in kind.accepted + [("null", "null")] {
@@ -226,13 +226,13 @@ private struct Kind: Sendable, CustomTestStringConvertible {
     )
     private func absentMembersOfNonNullableColumns(_ kind: Kind) async throws {
         let column = ColumnDefinition("c", kind.type, nullable: false)
-        let door = try await Door([TableDefinition("Kinds", columns: [column])])
-        let made = await door.send("POST", "/tables/Kinds", #"{"id":"a"}"#)
-        #expect(made.text.contains("\"c\":\(kind.zero),"), "\(made.text)")
-        let replaced = await door.send("PUT", "/tables/Kinds/a", "{}")
+        let server = try await TestServer([TableDefinition("Kinds", columns: [column])])
+        let created = await server.send("POST", "/tables/Kinds", #"{"id":"a"}"#)
+        #expect(created.text.contains("\"c\":\(kind.zero),"), "\(created.text)")
+        let replaced = await server.send("PUT", "/tables/Kinds/a", "{}")
         #expect(replaced.text.contains("\"c\":\(kind.zero),"), "\(replaced.text)")
         for method in ["PUT", "PATCH"] {
-            let null = await door.send(method, "/tables/Kinds/a", #"{"c":null}"#)
+            let null = await server.send(method, "/tables/Kinds/a", #"{"c":null}"#)
             #expect(null.status == 400 && null.error.contains("'c'"), "\(null.text)")
         }
     }
@@ -249,7 +249,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             }}}}
             """#
         let configuration = try ServerConfiguration(json: Array(text.utf8))
-        let door = try await Door(configuration.tables)
+        let server = try await TestServer(configuration.tables)
         for (body, status) in [
             ("{}", 201), (#"{"code":"ABCD"}"#, 201), (#"{"code":"ABCDE"}"#, 400),
             (#"{"code":"ab"}"#, 400), (#"{"code":null}"#, 400), (#"{"price":0.50}"#, 201),
@@ -257,7 +257,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             (#"{"day":"2019-12-31"}"#, 400), (#"{"at":"2029-12-31T23:00:00Z"}"#, 201),
             (#"{"at":"2029-12-31T23:00:00.000001Z"}"#, 400), (#"{"size":"AAEC"}"#, 400),
         ] {
-            let answer = await door.send("POST", "/tables/T", body)
+            let answer = await server.send("POST", "/tables/T", body)
             #expect(answer.status == status, "\(body): \(answer.text)")
         }
     }

@@ -12,33 +12,33 @@ import TidelineServerSQLite
     @Test("Commit timestamps grow when the wall clock steps back")
     func updatedAtGrowsWhenTheClockStepsBack() async throws {
         let clock = TestClock()
-        let door = try await Door(clock: clock)
-        var stamps: [Int64] = []
+        let server = try await TestServer(clock: clock)
+        var timestamps: [Int64] = []
         for index in 0..<20 {
             if index % 5 == 4 { clock.move(by: -3_600_000_000) }
-            let answer = await door.send("POST", "/tables/TodoItem", "{}")
-            stamps.append(RowVersion.stamp(answer.row["version"] as? String ?? "") ?? 0)
+            let answer = await server.send("POST", "/tables/TodoItem", "{}")
+            timestamps.append(RowVersion.timestamp(answer.row["version"] as? String ?? "") ?? 0)
         }
-        #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 >= 25 })
+        #expect(zip(timestamps, timestamps.dropFirst()).allSatisfy { $1 - $0 >= 25 })
     }
 
     @Test("Versions are not reused after deletes and restarts")
     func versionsAreNotReused() async throws {
         try await withTemporaryDirectory { directory in
-            var table = Door.todo
+            var table = TestServer.todo
             table.softDelete = false
             let clock = TestClock(step: 0)
             var versions: [String] = []
             for _ in 0..<3 {
-                let door = try await Door([table], path: directory + "/a.db", clock: clock)
+                let server = try await TestServer([table], path: directory + "/a.db", clock: clock)
                 for _ in 0..<3 {
-                    let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-                    #expect(made.status == 201)
-                    versions.append(made.row["version"] as? String ?? "")
-                    #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
-                    #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
+                    let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+                    #expect(created.status == 201)
+                    versions.append(created.row["version"] as? String ?? "")
+                    #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
+                    #expect(await server.send("GET", "/tables/TodoItem/a").status == 404)
                 }
-                await door.store.stop()
+                await server.store.stop()
                 clock.move(by: -1_000_000)
             }
             #expect(Set(versions).count == 9)
@@ -49,20 +49,20 @@ import TidelineServerSQLite
     func concurrentWritesAreAllStoredInOneOrder() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path, clock: TestClock(step: 1))
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"shared","rank":0}"#)
+            let server = try await TestServer(path: path, clock: TestClock(step: 1))
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"shared","rank":0}"#)
             let statuses = await withTaskGroup(of: [Int].self) { group in
                 for writer in 0..<16 {
                     group.addTask {
                         var statuses: [Int] = []
                         for index in 0..<25 {
                             let body = #"{"id":"\#(writer)-\#(index)","rank":\#(index)}"#
-                            let made = await door.send("POST", "/tables/TodoItem", body)
-                            let id = made.row["id"] as? String ?? ""
-                            let read = await door.send("GET", "/tables/TodoItem/\(id)")
-                            let twice = await door.send("POST", "/tables/TodoItem", body)
-                            statuses += [made.status, read.status, twice.status]
-                            _ = await door.send("PATCH", "/tables/TodoItem/shared", "{}")
+                            let created = await server.send("POST", "/tables/TodoItem", body)
+                            let id = created.row["id"] as? String ?? ""
+                            let read = await server.send("GET", "/tables/TodoItem/\(id)")
+                            let twice = await server.send("POST", "/tables/TodoItem", body)
+                            statuses += [created.status, read.status, twice.status]
+                            _ = await server.send("PATCH", "/tables/TodoItem/shared", "{}")
                         }
                         return statuses
                     }
@@ -74,8 +74,8 @@ import TidelineServerSQLite
             #expect(statuses.filter { $0 == 201 }.count == 400)
             #expect(statuses.filter { $0 == 200 }.count == 400)
             #expect(statuses.filter { $0 == 409 }.count == 400)
-            await door.store.stop()
-            let again = try await Door(path: path)
+            await server.store.stop()
+            let again = try await TestServer(path: path)
             let all = await again.send("GET", "/tables/TodoItem?$top=1000", classic: true)
             #expect(Set(all.rows.compactMap { $0["version"] as? String }).count == 401)
             await again.store.stop()
@@ -85,13 +85,13 @@ import TidelineServerSQLite
     @Test("Only one of many concurrent conditional writes succeeds")
     func onlyOneOfManyConditionalWritesWins() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
-            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-            let tag = made.headers["ETag"] ?? ""
+            let server = try await TestServer(path: directory + "/a.db")
+            let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            let tag = created.headers["ETag"] ?? ""
             let won = await withTaskGroup(of: Int.self) { group in
                 for _ in 0..<32 {
                     group.addTask {
-                        await door.send(
+                        await server.send(
                             "PATCH",
                             "/tables/TodoItem/a",
                             "{}",
@@ -102,7 +102,7 @@ import TidelineServerSQLite
                 return await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
             }
             #expect(won == [200: 1, 412: 31])
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -111,10 +111,10 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.writeQueue = 1
-            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let server = try await TestServer(path: directory + "/a.db", limits: limits)
             let answers = await withTaskGroup(of: ServerResponse.self) { group in
                 for _ in 0..<64 {
-                    group.addTask { await door.send("POST", "/tables/TodoItem", "{}") }
+                    group.addTask { await server.send("POST", "/tables/TodoItem", "{}") }
                 }
                 return await group.reduce(into: [ServerResponse]()) { $0.append($1) }
             }
@@ -124,7 +124,7 @@ import TidelineServerSQLite
             for answer in answers where answer.status == 503 {
                 #expect(answer.headers["Retry-After"] == "1")
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -148,36 +148,36 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .nanoseconds(1)
-            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let server = try await TestServer(path: directory + "/a.db", limits: limits)
             for index in 0..<400 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
+                _ = await server.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
             }
             let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
-            let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            let answer = await server.send("GET", "/tables/TodoItem?$filter=\(filter)")
             // 503 if the query waited for most of its time.
             #expect(answer.status == 400 || answer.status == 503)
-            await door.store.stop()
-            #expect(await door.send("GET", "/tables/TodoItem").status == 503)
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+            await server.store.stop()
+            #expect(await server.send("GET", "/tables/TodoItem").status == 503)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 503)
         }
     }
 
     @Test(
         "A slow query on the writer's connection in memory is interrupted",
-        .enabled(if: !Door.usesPostgres, "PostgreSQL is not in memory")
+        .enabled(if: !TestServer.usesPostgres, "PostgreSQL is not in memory")
     )
     func aSlowQueryInMemoryIsInterrupted() async throws {
         var limits = ServerLimits()
         limits.queryTime = .nanoseconds(1)
-        let door = try await Door(limits: limits)
+        let server = try await TestServer(limits: limits)
         for index in 0..<400 {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
         }
         let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
-        let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+        let answer = await server.send("GET", "/tables/TodoItem?$filter=\(filter)")
         // 503 if the query waited for most of its time.
         #expect(answer.status == 400 || answer.status == 503)
-        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+        #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
     }
 
     @Test("Statements that are in use stay prepared when the statement cache is full")
@@ -204,27 +204,27 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .milliseconds(100)
-            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let server = try await TestServer(path: directory + "/a.db", limits: limits)
             let text = String(repeating: "a", count: 100_000)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
             let call = "length(replace(text,'a','bbbbbbbb')) eq 7"
             let filter = Array(repeating: call, count: 150).joined(separator: " or ")
             let start = ContinuousClock.now
-            let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            let answer = await server.send("GET", "/tables/TodoItem?$filter=\(filter)")
             // 503 if the machine is so slow that the query waits most of the time.
             #expect(answer.status == 400 || answer.status == 503)
             #expect(.now - start < .seconds(60))
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
     @Test("The text of a version converts to a commit timestamp and back")
     func versionTextsRoundTrip() {
-        for stamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
-            #expect(RowVersion.stamp(RowVersion.text(stamp)) == stamp)
+        for timestamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
+            #expect(RowVersion.timestamp(RowVersion.text(timestamp)) == timestamp)
         }
-        #expect(RowVersion.stamp("AAZlGEfjo+h=") == nil)
-        #expect(RowVersion.stamp("x") == nil)
+        #expect(RowVersion.timestamp("AAZlGEfjo+h=") == nil)
+        #expect(RowVersion.timestamp("x") == nil)
     }
 
     @Test("A write that fails because of its content does not fail other writes in its group")
@@ -233,26 +233,26 @@ import TidelineServerSQLite
             var limits = ServerLimits()
             limits.rowBytes = 100_000
             let columns = (0..<4).map { ColumnDefinition("c\($0)", .string) }
-            let door = try await Door(
+            let server = try await TestServer(
                 [TableDefinition("Wide", columns: columns)],
                 path: directory + "/a.db",
                 limits: limits
             )
             let long = String(repeating: "x", count: 90_000)
-            _ = await door.send("POST", "/tables/Wide", #"{"id":"w","c0":"\#(long)"}"#)
+            _ = await server.send("POST", "/tables/Wide", #"{"id":"w","c0":"\#(long)"}"#)
             for round in 0..<10 {
                 let statuses = await withTaskGroup(of: Int.self) { group in
                     for index in 0..<20 {
                         group.addTask {
                             if index == 7 {
-                                return await door.send(
+                                return await server.send(
                                     "PATCH",
                                     "/tables/Wide/w",
                                     #"{"c1":"\#(long)"}"#
                                 ).status
                             }
                             let id = "r\(round)-\(index)"
-                            return await door.send("POST", "/tables/Wide", #"{"id":"\#(id)"}"#)
+                            return await server.send("POST", "/tables/Wide", #"{"id":"\#(id)"}"#)
                                 .status
                         }
                     }
@@ -260,12 +260,15 @@ import TidelineServerSQLite
                 }
                 #expect(statuses == [201: 19, 413: 1])
             }
-            let rows = await door.send("GET", "/tables/Wide?$select=id,updatedAt,version&$top=500")
+            let rows = await server.send(
+                "GET",
+                "/tables/Wide?$select=id,updatedAt,version&$top=500"
+            )
             #expect(rows.rows.count == 100)
-            let count = await door.send("GET", "/tables/Wide?$count=true&$top=1")
+            let count = await server.send("GET", "/tables/Wide?$count=true&$top=1")
             #expect(count.row["count"] as? Int == 191)
-            #expect(await door.send("GET", "/tables/Wide/w").row["c1"] is NSNull)
-            await door.store.stop()
+            #expect(await server.send("GET", "/tables/Wide/w").row["c1"] is NSNull)
+            await server.store.stop()
         }
     }
 }

@@ -1,4 +1,4 @@
-// Conditional requests through the in-process door: every header field on every method, with response bodies.
+// Conditional requests through the in-process server: every header field on every method, with response bodies.
 
 import Foundation
 import ServerTestSupport
@@ -33,10 +33,10 @@ import TidelineServerCore
         _ isClassic: Bool
     ) async throws {
         for (method, success) in [("GET", 200), ("PATCH", 200), ("PUT", 200), ("DELETE", 204)] {
-            let door = try await Door()
-            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-            let tag = made.headers["ETag"] ?? ""
-            let answer = await door.send(
+            let server = try await TestServer()
+            let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+            let tag = created.headers["ETag"] ?? ""
+            let answer = await server.send(
                 method,
                 "/tables/TodoItem/a",
                 ["GET", "DELETE"].contains(method) ? nil : "{}",
@@ -52,21 +52,21 @@ import TidelineServerCore
                 #expect(answer.headers["ETag"] == tag)
                 #expect(answer.headers["Last-Modified"] != nil)
             case 412:
-                #expect(answer.body == made.body && answer.headers["ETag"] == tag)
-                #expect(answer.headers["Last-Modified"] == made.headers["Last-Modified"])
+                #expect(answer.body == created.body && answer.headers["ETag"] == tag)
+                #expect(answer.headers["Last-Modified"] == created.headers["Last-Modified"])
             default: break
             }
         }
     }
 
     @Test("Lists and inserts ignore conditions") func listsAndInsertsIgnoreThem() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         for field in ["If-Match", "If-None-Match"] {
             let headers: HTTPFields = [field: "*"]
-            let list = await door.send("GET", "/tables/TodoItem", headers: headers)
+            let list = await server.send("GET", "/tables/TodoItem", headers: headers)
             #expect(list.status == 200 && list.headers["ETag"] == nil)
-            let made = await door.send("POST", "/tables/TodoItem", "{}", headers: headers)
-            #expect(made.status == 201)
+            let created = await server.send("POST", "/tables/TodoItem", "{}", headers: headers)
+            #expect(created.status == 201)
         }
     }
 }

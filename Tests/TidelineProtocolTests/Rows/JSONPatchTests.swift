@@ -25,15 +25,15 @@ import TidelineServerCore
          "due":"2026-11-20T20:32:22.404999Z","tags":{"b":[1,2.0],"a":null}}
         """#
 
-    private func door() async throws -> Door {
-        let door = try await Door([Self.table])
-        let made = await door.send("POST", "/tables/TodoItem", Self.row)
-        #expect(made.status == 201, "\(made.text)")
-        return door
+    private func server() async throws -> TestServer {
+        let server = try await TestServer([Self.table])
+        let created = await server.send("POST", "/tables/TodoItem", Self.row)
+        #expect(created.status == 201, "\(created.text)")
+        return server
     }
 
     private func patch(
-        _ door: Door,
+        _ server: TestServer,
         _ body: String,
         type: String = "application/json-patch+json",
         headers: HTTPFields = [:],
@@ -41,7 +41,7 @@ import TidelineServerCore
     ) async -> ServerResponse {
         var headers = headers
         headers.append("Content-Type", type)
-        return await door.send(
+        return await server.send(
             "PATCH",
             "/tables/TodoItem/a",
             body,
@@ -102,15 +102,15 @@ import TidelineServerCore
 
     @Test("A JSON Patch changes the row", arguments: changes)
     func changesTheRow(_ body: String, _ expected: String) async throws {
-        let door = try await door()
-        let answer = await patch(door, body)
+        let server = try await server()
+        let answer = await patch(server, body)
         #expect(answer.status == 200, "\(answer.text)")
         #expect(answer.text.contains(expected), "\(answer.text)")
         let target = "/tables/TodoItem/a?__includedeleted=true"
-        #expect(await door.send("GET", target).body == answer.body)
+        #expect(await server.send("GET", target).body == answer.body)
     }
 
-    private static let refusals: [(String, Int)] = [
+    private static let rejections: [(String, Int)] = [
         ("", 400), ("{}", 400), ("null", 400), ("[1]", 400), ("[", 400), ("[{}]", 400),
         (#"[{"op":"replace","path":"/text"}]"#, 400),
         (#"[{"op":"replace","value":"y"}]"#, 400),
@@ -168,23 +168,23 @@ import TidelineServerCore
         ),
     ]
 
-    @Test("A JSON Patch that cannot be applied leaves the row unchanged", arguments: refusals)
+    @Test("A JSON Patch that cannot be applied leaves the row unchanged", arguments: rejections)
     func rejectsAndLeavesTheRow(_ body: String, _ status: Int) async throws {
-        let door = try await door()
-        let before = await door.send("GET", "/tables/TodoItem/a")
-        let answer = await patch(door, body)
+        let server = try await server()
+        let before = await server.send("GET", "/tables/TodoItem/a")
+        let answer = await patch(server, body)
         #expect(answer.status == status, "\(answer.text)")
         #expect((answer.body == before.body) == (status == 409))
-        #expect(await door.send("GET", "/tables/TodoItem/a").body == before.body)
+        #expect(await server.send("GET", "/tables/TodoItem/a").body == before.body)
     }
 
     @Test("The createdAt in a JSON Patch is ignored, as in a merge")
     func createdAtIsIgnored() async throws {
-        let door = try await door()
-        let before = await door.send("GET", "/tables/TodoItem/a").row["createdAt"] as? String
+        let server = try await server()
+        let before = await server.send("GET", "/tables/TodoItem/a").row["createdAt"] as? String
         for value in ["2020-01-01T00:00:00Z", "x"] {
             let body = #"[{"op":"replace","path":"/createdAt","value":"\#(value)"}]"#
-            let answer = await patch(door, body)
+            let answer = await patch(server, body)
             #expect(answer.status == 200)
             #expect(before != nil && answer.row["createdAt"] as? String == before)
         }
@@ -195,16 +195,16 @@ import TidelineServerCore
         arguments: [false, true]
     )
     func documentsAreAsDeepAsInARow(inBatch: Bool) async throws {
-        try await Door.$usesBatches.withValue(inBatch) {
-            let door = try await door()
+        try await TestServer.$usesBatches.withValue(inBatch) {
+            let server = try await server()
             for (levels, isFine) in [(63, true), (64, false)] {
                 let list =
                     String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
                 let row = #"{"id":"\#(levels)","tags":\#(list)}"#
-                let made = await door.send("POST", "/tables/TodoItem", row)
-                #expect(made.status == (isFine ? 201 : 400), "\(made.text)")
+                let created = await server.send("POST", "/tables/TodoItem", row)
+                #expect(created.status == (isFine ? 201 : 400), "\(created.text)")
                 let patched = await patch(
-                    door,
+                    server,
                     #"[{"op":"replace","path":"/tags","value":\#(list)}]"#
                 )
                 #expect(patched.status == (isFine ? 200 : 400), "\(patched.text)")
@@ -214,47 +214,47 @@ import TidelineServerCore
 
     @Test("The conditions and the content type of a JSON Patch are checked")
     func followsTheOrderOfChecks() async throws {
-        let door = try await door()
+        let server = try await server()
         let replace = #"[{"op":"replace","path":"/text","value":"y"}]"#
-        let tag = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
-        #expect(await patch(door, replace, headers: ["If-Match": "\"x\""]).status == 412)
-        #expect(await patch(door, replace, headers: ["If-Match": tag]).status == 200)
-        let version = await door.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
+        let tag = await server.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
+        #expect(await patch(server, replace, headers: ["If-Match": "\"x\""]).status == 412)
+        #expect(await patch(server, replace, headers: ["If-Match": tag]).status == 200)
+        let version = await server.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
         let own = #"[{"op":"replace","path":"/version","value":"\#(version)"}]"#
-        #expect(await patch(door, own).status == 200)
-        #expect(await patch(door, replace, type: "application/json").status == 400)
-        #expect(await patch(door, replace, type: "text/json").status == 415)
-        #expect(await patch(door, replace, classic: true).status == 415)
-        let put = await door.send(
+        #expect(await patch(server, own).status == 200)
+        #expect(await patch(server, replace, type: "application/json").status == 400)
+        #expect(await patch(server, replace, type: "text/json").status == 415)
+        #expect(await patch(server, replace, classic: true).status == 415)
+        let put = await server.send(
             "PUT",
             "/tables/TodoItem/a",
             "[]",
             headers: ["Content-Type": "application/json-patch+json"]
         )
         #expect(put.status == 415)
-        #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
-        #expect(await patch(door, replace).status == 410)
+        #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
+        #expect(await patch(server, replace).status == 410)
         let undelete = #"[{"op":"replace","path":"/deleted","value":false}]"#
-        #expect(await patch(door, undelete).status == 200)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
+        #expect(await patch(server, undelete).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 200)
     }
 
     /// A patch with many copies to a checked column once occupied the writer for seconds.
     @Test("The number of steps in a JSON Patch is limited")
     func limitsTheNumberOfSteps() async throws {
-        let door = try await door()
+        let server = try await server()
         let step = #"{"op":"copy","from":"/text","path":"/note"}"#
         func copies(_ count: Int) -> String {
             "[" + Array(repeating: step, count: count).joined(separator: ",") + "]"
         }
-        let answer = await patch(door, copies(17_000))
+        let answer = await patch(server, copies(17_000))
         #expect(answer.status == 400)
         #expect(answer.error.contains("limits.patchSteps"), "\(answer.error)")
-        #expect(await patch(door, copies(1001)).status == 400)
-        #expect(await patch(door, copies(1000)).status == 200)
+        #expect(await patch(server, copies(1001)).status == 400)
+        #expect(await patch(server, copies(1000)).status == 200)
         var limits = ServerLimits()
         limits.patchSteps = 2
-        let narrow = try await Door([Self.table], limits: limits)
+        let narrow = try await TestServer([Self.table], limits: limits)
         #expect(await narrow.send("POST", "/tables/TodoItem", Self.row).status == 201)
         #expect(await patch(narrow, copies(3)).status == 400)
         #expect(await patch(narrow, copies(2)).status == 200)
@@ -262,9 +262,9 @@ import TidelineServerCore
 
     @Test("A JSON Patch checks only the final value of a column")
     func checksAColumnOnceAtTheEnd() async throws {
-        let door = try await door()
+        let server = try await server()
         let answer = await patch(
-            door,
+            server,
             #"""
             [{"op":"replace","path":"/text","value":"toolong"},
              {"op":"copy","from":"/text","path":"/note"},
@@ -279,18 +279,18 @@ import TidelineServerCore
     func limitsTheSizeOfComparedValues() async throws {
         var limits = ServerLimits()
         limits.rowBytes = 32 << 20
-        let door = try await Door([Self.table], limits: limits)
-        #expect(await door.send("POST", "/tables/TodoItem", Self.row).status == 201)
+        let server = try await TestServer([Self.table], limits: limits)
+        #expect(await server.send("POST", "/tables/TodoItem", Self.row).status == 201)
         let long = String(repeating: "x", count: 1 << 20)
         let set = #"[{"op":"replace","path":"/text","value":"\#(long)"}]"#
-        #expect(await patch(door, set).status == 200)
+        #expect(await patch(server, set).status == 200)
         let test = #"{"op":"test","path":"/text","value":"\#(long)"}"#
         func tests(_ count: Int) -> String {
             "[" + Array(repeating: test, count: count).joined(separator: ",") + "]"
         }
-        let most = await patch(door, tests(8))
+        let most = await patch(server, tests(8))
         #expect(most.status == 200, "\(most.status) \(most.text.prefix(300))")
-        #expect(await patch(door, tests(9)).status == 400)
+        #expect(await patch(server, tests(9)).status == 400)
     }
 
     /// With hooks a patch is applied before the transaction, to the stored row and not to its JSON representation.
@@ -304,19 +304,19 @@ import TidelineServerCore
         )
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door([table], path: path, hooks: ["TodoItem": hooks])
-            let made = await door.send(
+            let server = try await TestServer([table], path: path, hooks: ["TodoItem": hooks])
+            let created = await server.send(
                 "POST",
                 "/tables/TodoItem",
                 #"{"id":"a","due":"2026-11-20T20:32:22.404999Z"}"#
             )
-            #expect(made.status == 201)
+            #expect(created.status == 201)
             let copy = #"[{"op":"copy","from":"/due","path":"/other"}]"#
-            #expect(await patch(door, copy).status == 200)
+            #expect(await patch(server, copy).status == 200)
             let stored = try Database(path: path, mode: .existing)
                 .integer("SELECT \"other\" FROM \"TodoItem\"")
             #expect(stored.map { $0 % 1000 } == 999)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 }

@@ -9,12 +9,12 @@ import TidelineServerCore
     /// Whether a write merges would disclose values to a caller without read permission.
     @Test("A write is not merged if the caller lacks read permission")
     func writesWithoutReadPermissionAreNotMerged() async throws {
-        let door = try await MergePolicyTests.door { $0.permissions.read = .disabled }
-        let first = await door.send("PATCH", "/tables/T/a", "{}")
+        let testServer = try await MergePolicyTests.server { $0.permissions.read = .disabled }
+        let first = await testServer.send("PATCH", "/tables/T/a", "{}")
         let tag = first.headers["ETag"] ?? ""
-        _ = await door.send("PATCH", "/tables/T/a", #"{"text":"secret"}"#)
+        _ = await testServer.send("PATCH", "/tables/T/a", #"{"text":"secret"}"#)
         for guess in ["secret", "public"] {
-            let answer = await door.send(
+            let answer = await testServer.send(
                 "PATCH",
                 "/tables/T/a",
                 #"{"text":"\#(guess)"}"#,
@@ -28,11 +28,16 @@ import TidelineServerCore
     func ownersMergeOnlyTheirRows() async throws {
         var table = MergePolicyTests.table
         table.owner = "userId"
-        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let testServer = try await TestServer([table], authenticator: try Tokens.authenticator())
         let anna = try Tokens.headers("anna")
-        let made = await door.send("POST", "/tables/T", MergePolicyTests.row, headers: anna)
-        let tag = made.headers["ETag"] ?? ""
-        _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#, headers: anna)
+        let created = await testServer.send(
+            "POST",
+            "/tables/T",
+            MergePolicyTests.row,
+            headers: anna
+        )
+        let tag = created.headers["ETag"] ?? ""
+        _ = await testServer.send("PATCH", "/tables/T/a", #"{"text":"y"}"#, headers: anna)
         for (user, status) in [("bert", 404), ("anna", 200)] {
             var headers = try Tokens.headers(user)
             headers.append("If-Match", tag)
@@ -40,7 +45,7 @@ import TidelineServerCore
                 #""rank":1"#,
                 with: #""userId":"bert","rank":2"#
             )
-            let answer = await door.send("PUT", "/tables/T/a", body, headers: headers)
+            let answer = await testServer.send("PUT", "/tables/T/a", body, headers: headers)
             #expect(answer.status == status, "\(answer.text)")
             guard status == 200 else { continue }
             #expect(answer.row["userId"] as? String == "anna")
@@ -53,10 +58,10 @@ import TidelineServerCore
         for (decision, text) in [(ConflictResolution.policy, "y"), (.client, "x"), (.server, "y")] {
             var hooks = TableHooks()
             hooks.conflict = { _ in decision }
-            let door = try await Door([MergePolicyTests.table], hooks: ["T": hooks])
-            _ = await door.send("POST", "/tables/T", MergePolicyTests.row)
+            let testServer = try await TestServer([MergePolicyTests.table], hooks: ["T": hooks])
+            _ = await testServer.send("POST", "/tables/T", MergePolicyTests.row)
             let answer = await MergePolicyTests.stale(
-                door,
+                testServer,
                 after: #"{"text":"y"}"#,
                 "PATCH",
                 #"{"text":"x","rank":2}"#
@@ -73,17 +78,17 @@ import TidelineServerCore
             if change.values["rank"] == .integer(9) { throw Rejection(422, "no") }
         }
         hooks.afterWrite = { event in await events.add(event.row) }
-        let door = try await Door([MergePolicyTests.table], hooks: ["T": hooks])
-        _ = await door.send("POST", "/tables/T", MergePolicyTests.row)
-        let refused = await MergePolicyTests.stale(
-            door,
+        let testServer = try await TestServer([MergePolicyTests.table], hooks: ["T": hooks])
+        _ = await testServer.send("POST", "/tables/T", MergePolicyTests.row)
+        let rejected = await MergePolicyTests.stale(
+            testServer,
             after: #"{"text":"y"}"#,
             "PATCH",
             #"{"rank":9}"#
         )
-        #expect(refused.status == 422)
+        #expect(rejected.status == 422)
         let merged = await MergePolicyTests.stale(
-            door,
+            testServer,
             after: #"{"text":"w"}"#,
             "PATCH",
             #"{"rank":2}"#

@@ -82,35 +82,35 @@ import TidelineServerCore
         Case(#"{"doc":{"a":2}}"#, #"{"doc":null}"#, nil),
     ]
 
-    static func door(
+    static func server(
         _ change: (inout TableDefinition) -> Void = { _ in }
     ) async throws
-        -> Door
+        -> TestServer
     {
         var table = table
         change(&table)
-        let door = try await Door([table])
-        let made = await door.send("POST", "/tables/T", row)
-        #expect(made.status == 201, "\(made.text)")
-        return door
+        let server = try await TestServer([table])
+        let created = await server.send("POST", "/tables/T", row)
+        #expect(created.status == 201, "\(created.text)")
+        return server
     }
 
-    static func tag(_ door: Door) async -> String {
-        await door.send("GET", "/tables/T/a?__includeDeleted=true").headers["ETag"] ?? ""
+    static func tag(_ server: TestServer) async -> String {
+        await server.send("GET", "/tables/T/a?__includeDeleted=true").headers["ETag"] ?? ""
     }
 
     /// Sends with the version from before the other caller's change.
     static func stale(
-        _ door: Door,
+        _ server: TestServer,
         after theirs: String,
         _ method: String,
         _ body: String?,
         classic: Bool = false,
         path: String = "/tables/T/a"
     ) async -> ServerResponse {
-        let old = await tag(door)
-        #expect(await door.send("PATCH", "/tables/T/a", theirs).status == 200)
-        return await door.send(method, path, body, classic: classic, headers: ["If-Match": old])
+        let old = await tag(server)
+        #expect(await server.send("PATCH", "/tables/T/a", theirs).status == 200)
+        return await server.send(method, path, body, classic: classic, headers: ["If-Match": old])
     }
 
     @Test(
@@ -119,20 +119,20 @@ import TidelineServerCore
         [false, true]
     )
     func eachColumnTakesTheChangedValue(_ example: Case, isClassic: Bool) async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let answer = await Self.stale(
-            door,
+            server,
             after: example.theirs,
             "PATCH",
             example.mine,
             classic: isClassic
         )
-        let now = await door.send("GET", "/tables/T/a")
+        let now = await server.send("GET", "/tables/T/a")
         #expect(answer.headers["ETag"] == now.headers["ETag"])
         #expect(answer.text == now.text)
         guard let row = example.row else {
             #expect(answer.status == 412)
-            let theirs = try Door.object(example.theirs)
+            let theirs = try TestServer.object(example.theirs)
             #expect(theirs.allSatisfy { (now.row[$0] as? NSObject) == ($1 as? NSObject) })
             return
         }
@@ -142,14 +142,14 @@ import TidelineServerCore
 
     @Test("A PUT is merged column by column, including the columns that it omits")
     func putWritesAllColumns() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         // A PUT without `note` writes its default; the other columns except `rank` are unchanged.
         var mine = Self.row.replacing(#""rank":1"#, with: #""rank":2"#)
-        let merged = await Self.stale(door, after: #"{"text":"y"}"#, "PUT", mine)
+        let merged = await Self.stale(server, after: #"{"text":"y"}"#, "PUT", mine)
         #expect(merged.status == 200)
         #expect(merged.text.contains(#""text":"y","note":"n","flag":true,"rank":2"#))
         mine = mine.replacing(#""text":"x","#, with: "")
-        let conflict = await Self.stale(door, after: #"{"text":"w"}"#, "PUT", mine)
+        let conflict = await Self.stale(server, after: #"{"text":"w"}"#, "PUT", mine)
         #expect(conflict.status == 412)
         #expect(conflict.row["text"] as? String == "w")
     }
@@ -159,26 +159,26 @@ import TidelineServerCore
         arguments: ["/tables/T/a", "/tables/T"]
     )
     func versionsInTheBody(_ path: String) async throws {
-        let door = try await Self.door()
-        let version = await door.send("GET", "/tables/T/a").row["version"] as? String ?? ""
-        _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
+        let server = try await Self.server()
+        let version = await server.send("GET", "/tables/T/a").row["version"] as? String ?? ""
+        _ = await server.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
         func body(_ members: String) -> String {
             #"{"id":"a","version":"\#(version)",\#(members)}"#
         }
-        let merged = await door.send("PATCH", path, body(#""rank":2"#), classic: true)
+        let merged = await server.send("PATCH", path, body(#""rank":2"#), classic: true)
         #expect(merged.status == 200 && merged.row["text"] as? String == "y")
         #expect(merged.row["rank"] as? Int == 2)
-        let conflict = await door.send("PATCH", path, body(#""text":"z""#), classic: true)
+        let conflict = await server.send("PATCH", path, body(#""text":"z""#), classic: true)
         #expect(conflict.status == 409 && conflict.row["text"] as? String == "y")
     }
 
     @Test("A repeated write that was merged changes nothing")
     func repeatedWritesChangeNothing() async throws {
-        let door = try await Self.door()
-        let old = await Self.tag(door)
-        _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
+        let server = try await Self.server()
+        let old = await Self.tag(server)
+        _ = await server.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
         func send() async -> ServerResponse {
-            await door.send("PATCH", "/tables/T/a", #"{"rank":2}"#, headers: ["If-Match": old])
+            await server.send("PATCH", "/tables/T/a", #"{"rank":2}"#, headers: ["If-Match": old])
         }
         let first = await send()
         let second = await send()
@@ -193,15 +193,15 @@ import TidelineServerCore
         arguments: [ConflictRule.merge, .clientWins, .serverWins]
     )
     func aReplayedResponseReportsTheConflict(_ rule: ConflictRule) async throws {
-        let door = try await Self.door { $0.conflict = rule }
-        let old = await Self.tag(door)
-        _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
+        let server = try await Self.server { $0.conflict = rule }
+        let old = await Self.tag(server)
+        _ = await server.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
         for _ in 0..<2 {
             let headers: HTTPFields = [
                 "If-Match": old, "Repeatability-Request-ID": "n",
                 "Repeatability-First-Sent": "Fri, 15 Jan 2027 08:00:00 GMT",
             ]
-            let answer = await door.send("PATCH", "/tables/T/a", #"{"rank":2}"#, headers: headers)
+            let answer = await server.send("PATCH", "/tables/T/a", #"{"rank":2}"#, headers: headers)
             #expect(answer.status == 200, "\(answer.text)")
             #expect(answer.headers["Tideline-Conflict"] == "resolved")
         }
@@ -210,17 +210,17 @@ import TidelineServerCore
     /// The row of a write is not kept if it is large: a replayed response has the row of another writer, and says so.
     @Test("A replayed response that contains a later row reports it", arguments: ["POST", "PATCH"])
     func aReplayedResponseWithALaterRowReportsIt(_ method: String) async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let text = String(repeating: "x", count: 5000)
         var headers: HTTPFields = [
             "Repeatability-Request-ID": "n",
             "Repeatability-First-Sent": "Fri, 15 Jan 2027 08:00:00 GMT",
         ]
         let isInsert = method == "POST"
-        if !isInsert { headers.append("If-Match", await Self.tag(door)) }
+        if !isInsert { headers.append("If-Match", await Self.tag(server)) }
         let body = #"{"id":"\#(isInsert ? "b" : "a")","text":"\#(text)"}"#
         func write() async -> ServerResponse {
-            await door.send(
+            await server.send(
                 method,
                 isInsert ? "/tables/T" : "/tables/T/a",
                 body,
@@ -231,14 +231,14 @@ import TidelineServerCore
         let repeated = await write()
         #expect(repeated.status == (isInsert ? 201 : 200))
         #expect(repeated.headers["Tideline-Conflict"] == nil)
-        _ = await door.send("PATCH", "/tables/T/\(isInsert ? "b" : "a")", #"{"rank":7}"#)
+        _ = await server.send("PATCH", "/tables/T/\(isInsert ? "b" : "a")", #"{"rank":7}"#)
         let later = await write()
         #expect(later.text.contains(#""rank":7"#))
         #expect(later.headers["Tideline-Conflict"] == "resolved")
     }
 
     /// Method, body and headers with a stale version, and the status.
-    static let refused: [(String, String?, HTTPFields, Int)] = [
+    static let rejected: [(String, String?, HTTPFields, Int)] = [
         ("DELETE", nil, [:], 412), ("PATCH", #"{"deleted":true}"#, [:], 412),
         ("PATCH", #"{"rank":2}"#, ["If-Match": "\"AAAAAAAAAAA=\""], 412),
         ("PATCH", #"{"rank":2}"#, ["If-Match": "\"none\""], 412),
@@ -250,37 +250,37 @@ import TidelineServerCore
         ),
     ]
 
-    @Test("A write that cannot be merged is rejected with 412", arguments: refused)
+    @Test("A write that cannot be merged is rejected with 412", arguments: rejected)
     func writesThatCannotBeMergedAreRejected(
         _ method: String,
         _ body: String?,
         _ headers: HTTPFields,
         _ status: Int
     ) async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         var headers = headers
-        if headers["If-Match"] == nil { headers.append("If-Match", await Self.tag(door)) }
-        let theirs = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
-        let answer = await door.send(method, "/tables/T/a", body, headers: headers)
+        if headers["If-Match"] == nil { headers.append("If-Match", await Self.tag(server)) }
+        let theirs = await server.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
+        let answer = await server.send(method, "/tables/T/a", body, headers: headers)
         #expect(answer.status == status)
         #expect(answer.text == theirs.text)
-        #expect(await door.send("GET", "/tables/T/a").text == theirs.text)
+        #expect(await server.send("GET", "/tables/T/a").text == theirs.text)
     }
 
     @Test("An update of a deleted row is merged only after the row is undeleted") func deletedRows()
         async throws
     {
-        let door = try await Self.door()
-        let live = await Self.tag(door)
-        _ = await door.send("DELETE", "/tables/T/a")
-        let tomb = await Self.tag(door)
+        let server = try await Self.server()
+        let live = await Self.tag(server)
+        _ = await server.send("DELETE", "/tables/T/a")
+        let tomb = await Self.tag(server)
         func send(_ body: String, _ tag: String) async -> ServerResponse {
-            await door.send("PATCH", "/tables/T/a", body, headers: ["If-Match": tag])
+            await server.send("PATCH", "/tables/T/a", body, headers: ["If-Match": tag])
         }
         #expect(await send(#"{"deleted":false,"rank":2}"#, live).status == 412)
         // Another caller undeletes it, and changes it.
-        #expect(await door.send("PATCH", "/tables/T/a", #"{"deleted":false}"#).status == 200)
-        #expect(await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#).status == 200)
+        #expect(await server.send("PATCH", "/tables/T/a", #"{"deleted":false}"#).status == 200)
+        #expect(await server.send("PATCH", "/tables/T/a", #"{"text":"y"}"#).status == 200)
         let merged = await send(#"{"deleted":false,"rank":2}"#, tomb)
         #expect(merged.status == 200 && merged.row["deleted"] as? Bool == false)
         #expect(merged.row["text"] as? String == "y" && merged.row["rank"] as? Int == 2)
@@ -290,7 +290,7 @@ import TidelineServerCore
     }
 }
 
-extension Door {
+extension TestServer {
     static func object(_ text: String) throws -> [String: Any] {
         try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] ?? [:]
     }

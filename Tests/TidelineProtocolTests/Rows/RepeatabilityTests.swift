@@ -27,20 +27,20 @@ import TidelineServerSQLite
         return fields
     }
 
-    private static func door(
-        _ definition: TableDefinition = Door.todo,
+    private static func server(
+        _ definition: TableDefinition = TestServer.todo,
         clock: TestClock = TestClock(),
         limits: ServerLimits = ServerLimits(),
         hooks: TableHooks? = nil
-    ) async throws -> Door {
-        let door = try await Door(
+    ) async throws -> TestServer {
+        let server = try await TestServer(
             [definition],
             clock: clock,
             limits: limits,
             hooks: hooks.map { [definition.name: $0] } ?? [:]
         )
-        _ = await door.send("POST", table, #"{"id":"a","text":"first","rank":1}"#)
-        return door
+        _ = await server.send("POST", table, #"{"id":"a","text":"first","rank":1}"#)
+        return server
     }
 
     struct Case: Sendable, CustomTestStringConvertible {
@@ -85,11 +85,11 @@ import TidelineServerSQLite
             runs.withLock { $0.append("before \(change.requestID)") }
         }
         hooks.afterWrite = { event in runs.withLock { $0.append("after \(event.requestID)") } }
-        let door = try await Self.door(hooks: hasHooks ? hooks : nil)
+        let server = try await Self.server(hooks: hasHooks ? hooks : nil)
         var headers = Self.named("one")
         headers.append("Content-Type", write.type)
         func send() async -> ServerResponse {
-            await door.send(
+            await server.send(
                 write.method,
                 write.path,
                 write.body,
@@ -102,16 +102,16 @@ import TidelineServerSQLite
         #expect(first.status == write.status, "\(first.text)")
         #expect(first.headers["Repeatability-Result"] == "accepted")
         let all = Self.table + "?__includedeleted=true&$top=1000"
-        let after = await door.send("GET", all)
+        let after = await server.send("GET", all)
         let again = await send()
         #expect(again.status == first.status)
         #expect(again.body == first.body)
         for name in ["ETag", "Last-Modified", "Location", "Repeatability-Result"] {
             #expect(again.headers[name] == first.headers[name], "\(name)")
         }
-        #expect(await door.send("GET", all).body == after.body)
-        _ = await door.send("POST", Self.row, headers: ["X-Request-ID": "other"])
-        _ = await door.send("PATCH", Self.row, #"{"text":"later"}"#)
+        #expect(await server.send("GET", all).body == after.body)
+        _ = await server.send("POST", Self.row, headers: ["X-Request-ID": "other"])
+        _ = await server.send("PATCH", Self.row, #"{"text":"later"}"#)
         let late = await send()
         #expect(late.status == first.status && late.body == first.body)
         let own = runs.withLock { $0.filter { $0.hasSuffix(" write") } }
@@ -136,14 +136,14 @@ import TidelineServerSQLite
         _ body: String,
         _ headers: HTTPFields
     ) async throws {
-        let door = try await Self.door()
-        let first = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: Self.named("n"))
+        let server = try await Self.server()
+        let first = await server.send("PATCH", Self.row, #"{"text":"x"}"#, headers: Self.named("n"))
         #expect(first.status == 200)
-        let answer = await door.send(method, path, body, headers: Self.named("n", headers))
+        let answer = await server.send(method, path, body, headers: Self.named("n", headers))
         #expect(answer.status == 400, "\(answer.text)")
         #expect(answer.headers["Repeatability-Result"] == "rejected")
         #expect(answer.row["code"] as? String == "repeatabilityMismatch")
-        #expect(await door.send("GET", Self.row).body == first.body)
+        #expect(await server.send("GET", Self.row).body == first.body)
     }
 
     private static let date = "Fri, 15 Jan 2027 08:00:00 GMT"
@@ -185,32 +185,32 @@ import TidelineServerSQLite
         ] as [HTTPFields]
     )
     func rejectsMalformedFields(_ headers: HTTPFields) async throws {
-        let door = try await Self.door()
-        let before = await door.send("GET", Self.row).body
-        let answer = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: headers)
+        let server = try await Self.server()
+        let before = await server.send("GET", Self.row).body
+        let answer = await server.send("PATCH", Self.row, #"{"text":"x"}"#, headers: headers)
         #expect(answer.status == 400, "\(answer.text)")
         #expect(answer.headers["Repeatability-Result"] == "rejected")
-        #expect(await door.send("GET", Self.row).body == before)
+        #expect(await server.send("GET", Self.row).body == before)
     }
 
     @Test("A retry of a rejected write is evaluated again")
     func rejectedWritesMayBeRetried() async throws {
-        let door = try await Self.door()
-        let tag = await door.send("GET", Self.row).headers["ETag"] ?? ""
+        let server = try await Self.server()
+        let tag = await server.send("GET", Self.row).headers["ETag"] ?? ""
         func insert() async -> ServerResponse {
-            await door.send("POST", Self.table, #"{"id":"b"}"#, headers: Self.named("insert"))
+            await server.send("POST", Self.table, #"{"id":"b"}"#, headers: Self.named("insert"))
         }
         func missing() async -> ServerResponse {
-            await door.send("PATCH", "/tables/TodoItem/b", "{}", headers: Self.named("missing"))
+            await server.send("PATCH", "/tables/TodoItem/b", "{}", headers: Self.named("missing"))
         }
         let absent = await missing()
         #expect(absent.status == 404)
         #expect(absent.headers["Repeatability-Result"] == "accepted")
         #expect(await insert().status == 201)
         #expect(await missing().status == 200)
-        _ = await door.send("PATCH", Self.row, #"{"text":"theirs"}"#)
+        _ = await server.send("PATCH", Self.row, #"{"text":"theirs"}"#)
         func stale() async -> ServerResponse {
-            await door.send(
+            await server.send(
                 "PATCH",
                 Self.row,
                 #"{"text":"mine"}"#,
@@ -218,23 +218,23 @@ import TidelineServerSQLite
             )
         }
         for text in ["theirs", "again"] {
-            let refused = await stale()
-            #expect(refused.status == 412)
-            #expect(refused.headers["Repeatability-Result"] == "accepted")
-            #expect(refused.row["text"] as? String == text)
-            _ = await door.send("PATCH", Self.row, #"{"text":"again"}"#)
+            let rejected = await stale()
+            #expect(rejected.status == 412)
+            #expect(rejected.headers["Repeatability-Result"] == "accepted")
+            #expect(rejected.row["text"] as? String == text)
+            _ = await server.send("PATCH", Self.row, #"{"text":"again"}"#)
         }
     }
 
     @Test("A write from before the ledger's retention is rejected without the row")
     func aWriteThatMayBeForgottenIsRejectedWithoutTheRow() async throws {
         let clock = TestClock()
-        let door = try await Self.door(clock: clock)
+        let server = try await Self.server(clock: clock)
         let kept = Self.named("kept")
-        let first = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
+        let first = await server.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
         #expect(first.status == 200)
         let old = Self.named("old", daysAgo: 31)
-        let answer = await door.send("PATCH", Self.row, #"{"text":"y"}"#, headers: old)
+        let answer = await server.send("PATCH", Self.row, #"{"text":"y"}"#, headers: old)
         #expect(answer.status == 412)
         #expect(answer.headers["Repeatability-Result"] == "rejected")
         #expect(answer.headers["Content-Type"] == "application/problem+json")
@@ -242,13 +242,13 @@ import TidelineServerSQLite
         #expect(answer.row["id"] == nil && answer.row["code"] as? String == "repeatabilityExpired")
         // A known write is answered however old it is; entries are kept for a day beyond the limit.
         clock.move(by: 30 * 86_400_000_000 + 1_000_000)
-        let known = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
+        let known = await server.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
         #expect(known.status == 200 && known.body == first.body)
         clock.move(by: 86_400_000_000)
         let young = Self.named("young", daysAgo: -31)
-        #expect(await door.send("PATCH", Self.row, "{}", headers: young).status == 200)
-        try await door.purge()
-        let late = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
+        #expect(await server.send("PATCH", Self.row, "{}", headers: young).status == 200)
+        try await server.purge()
+        let late = await server.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
         #expect(late.status == 412)
         #expect(late.headers["Repeatability-Result"] == "rejected")
     }
@@ -260,19 +260,19 @@ import TidelineServerSQLite
     )
     func aFirstSentInTheFutureIsRejected(_ days: Int64) async throws {
         let clock = TestClock()
-        let door = try await Self.door(clock: clock)
-        let before = await door.send("GET", Self.row).body
+        let server = try await Self.server(clock: clock)
+        let before = await server.send("GET", Self.row).body
         let ahead = Self.named("ahead", daysAgo: -days)
         for _ in 0..<2 {
-            let answer = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+            let answer = await server.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
             #expect(answer.status == 412)
             #expect(answer.headers["Repeatability-Result"] == "rejected")
             #expect(answer.row["code"] as? String == "repeatabilityAhead")
             #expect(answer.row["id"] == nil)
         }
-        #expect(await door.send("GET", Self.row).body == before)
+        #expect(await server.send("GET", Self.row).body == before)
         let now = Self.named("now")
-        #expect(await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: now).status == 200)
+        #expect(await server.send("PATCH", Self.row, #"{"rank":5}"#, headers: now).status == 200)
     }
 
     @Test("A write from a device whose wall clock is minutes ahead is known until it expires")
@@ -280,7 +280,7 @@ import TidelineServerSQLite
         let clock = TestClock()
         var limits = ServerLimits()
         limits.ledgerDays = 1
-        let door = try await Self.door(clock: clock, limits: limits)
+        let server = try await Self.server(clock: clock, limits: limits)
         func sent(_ name: String, ahead: Int64) -> HTTPFields {
             let time = 1_800_000_000_000_000 + ahead * 1_000_000
             return [
@@ -289,22 +289,22 @@ import TidelineServerSQLite
             ]
         }
         let ahead = sent("ahead", ahead: 290)
-        let first = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+        let first = await server.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
         #expect(first.status == 200)
         // Days later, after a purge step that drops old entries.
         for _ in 0..<3 {
             clock.move(by: 43_200_000_000)
-            try await door.purge()
-            let again = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+            try await server.purge()
+            let again = await server.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
             #expect(again.status == 200 && again.body == first.body)
         }
         clock.move(by: 43_200_000_000 + 100_000_000)
-        try await door.purge()
-        let kept = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+        try await server.purge()
+        let kept = await server.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
         #expect(kept.status == 200 && kept.body == first.body)
         clock.move(by: 300_000_000)
-        try await door.purge()
-        let late = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+        try await server.purge()
+        let late = await server.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
         #expect(late.status == 412)
     }
 
@@ -313,7 +313,7 @@ import TidelineServerSQLite
         let clock = TestClock(step: 1000)
         var limits = ServerLimits()
         limits.ledgerBytes = 120_000
-        let door = try await Self.door(clock: clock, limits: limits)
+        let server = try await Self.server(clock: clock, limits: limits)
         let text = String(repeating: "x", count: 3000)
         var first: HTTPFields = [:]
         for number in 0..<200 {
@@ -326,13 +326,13 @@ import TidelineServerSQLite
             ]
             if number == 0 { first = fields }
             let body = #"{"id":"n\#(number)","text":"\#(text)"}"#
-            let answer = await door.send("POST", Self.table, body, headers: fields)
+            let answer = await server.send("POST", Self.table, body, headers: fields)
             #expect(answer.status == 201, "\(number): \(answer.text)")
         }
         clock.move(by: 400_000_000)
         let fresh = HTTPDate.text(microseconds: clock.now())
         for name in ["a", "b"] {
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 Self.table,
                 "{}",
@@ -340,9 +340,9 @@ import TidelineServerSQLite
             )
             #expect(answer.status == 201)
         }
-        try await door.purge()
+        try await server.purge()
         let body = #"{"id":"n0","text":"\#(text)"}"#
-        #expect(await door.send("POST", Self.table, body, headers: first).status == 412)
+        #expect(await server.send("POST", Self.table, body, headers: first).status == 412)
     }
 
     @Test("The oldest entries of a full ledger are dropped, and their writes are rejected")
@@ -352,10 +352,10 @@ import TidelineServerSQLite
         let clock = TestClock(step: 1_000_000)
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path, clock: clock, limits: limits)
+            let server = try await TestServer(path: path, clock: clock, limits: limits)
             for number in 0..<200 {
                 let sent = HTTPDate.text(microseconds: clock.now())
-                let answer = await door.send(
+                let answer = await server.send(
                     "POST",
                     Self.table,
                     #"{"id":"\#(number)"}"#,
@@ -365,14 +365,14 @@ import TidelineServerSQLite
                 )
                 #expect(answer.status == 201)
             }
-            let oldest = await door.send(
+            let oldest = await server.send(
                 "POST",
                 Self.table,
                 #"{"id":"0"}"#,
                 headers: Self.named("0")
             )
             #expect(oldest.status == 412)
-            await door.store.stop()
+            await server.store.stop()
             let file = try Database(path: path, mode: .readOnly)
             let count = try file.integer("SELECT count(*) FROM tideline_ledger") ?? 0
             #expect((20...80).contains(count), "\(count) entries")
@@ -381,28 +381,28 @@ import TidelineServerSQLite
 
     @Test("Each caller has separate idempotency keys")
     func idempotencyKeysArePerCaller() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.owner = "userId"
-        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let server = try await TestServer([table], authenticator: try Tokens.authenticator())
         let anna = Self.named("n", try Tokens.headers("anna"))
         let bert = Self.named("n", try Tokens.headers("bert"))
-        let first = await door.send("POST", Self.table, #"{"text":"x"}"#, headers: anna)
-        let other = await door.send("POST", Self.table, #"{"text":"x"}"#, headers: bert)
+        let first = await server.send("POST", Self.table, #"{"text":"x"}"#, headers: anna)
+        let other = await server.send("POST", Self.table, #"{"text":"x"}"#, headers: bert)
         #expect(first.status == 201 && other.status == 201)
         #expect(first.row["id"] as? String != other.row["id"] as? String)
-        let again = await door.send("POST", Self.table, #"{"text":"x"}"#, headers: anna)
+        let again = await server.send("POST", Self.table, #"{"text":"x"}"#, headers: anna)
         #expect(again.body == first.body)
     }
 
     @Test("A replayed response without read permission discloses no more than the first one")
     func aReplayedResponseDisclosesNoMoreThanTheFirst() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.permissions.read = .disabled
-        let door = try await Self.door(table)
+        let server = try await Self.server(table)
         let body = #"{"rank":5}"#
-        let first = await door.send("PATCH", Self.row, body, headers: Self.named("n"))
+        let first = await server.send("PATCH", Self.row, body, headers: Self.named("n"))
         #expect(first.status == 200 && first.row["text"] == nil)
-        let again = await door.send("PATCH", Self.row, body, headers: Self.named("n"))
+        let again = await server.send("PATCH", Self.row, body, headers: Self.named("n"))
         #expect(again.body == first.body)
     }
 
@@ -414,20 +414,20 @@ import TidelineServerSQLite
             runs.withLock { $0 += 1 }
             return .write(["text": "kept"])
         }
-        let door = try await Self.door(hooks: hooks)
+        let server = try await Self.server(hooks: hooks)
         let stale = Self.named("n", ["If-Match": "\"AAAAAAAAAAA=\""])
-        let first = await door.send("DELETE", Self.row, headers: stale)
+        let first = await server.send("DELETE", Self.row, headers: stale)
         #expect(first.status == 412 && first.row["text"] as? String == "kept")
-        let again = await door.send("DELETE", Self.row, headers: stale)
+        let again = await server.send("DELETE", Self.row, headers: stale)
         #expect(again.status == 412 && again.body == first.body)
         #expect(runs.withLock { $0 } == 1)
     }
 
     @Test("A repeated insert into a table of a dynamic schema is accepted")
     func aDynamicSchemaGrowsOnce() async throws {
-        let door = try await Door([], dynamic: true)
+        let server = try await TestServer([], dynamic: true)
         for _ in 0..<2 {
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 "/tables/New",
                 #"{"id":"a","more":1}"#,
@@ -441,36 +441,36 @@ import TidelineServerSQLite
     func appliesConcurrentlyAfterARestartAndInABackup() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            var door = try await Door(path: path)
+            var server = try await TestServer(path: path)
             let headers = Self.named("n")
-            let answers = await withTaskGroup(of: ServerResponse.self) { [door] group in
+            let answers = await withTaskGroup(of: ServerResponse.self) { [server] group in
                 for _ in 0..<20 {
                     group.addTask {
-                        await door.send("POST", Self.table, #"{"text":"x"}"#, headers: headers)
+                        await server.send("POST", Self.table, #"{"text":"x"}"#, headers: headers)
                     }
                 }
                 return await group.reduce(into: []) { $0.append($1) }
             }
             #expect(Set(answers.map(\.body)).count == 1)
             #expect(answers.allSatisfy { $0.status == 201 })
-            #expect(await door.send("GET", Self.table).rows.count == 1)
+            #expect(await server.send("GET", Self.table).rows.count == 1)
             var configuration = ServerConfiguration()
             configuration.database = .sqlite(path: path)
-            configuration.tables = [Door.todo]
+            configuration.tables = [TestServer.todo]
             let copy = directory + "/copy.db"
             _ = try ServerDatabase(configuration).backup(to: copy)
-            await door.store.stop()
+            await server.store.stop()
             for file in [path, copy] {
-                door = try await Door(path: file)
-                let again = await door.send(
+                server = try await TestServer(path: file)
+                let again = await server.send(
                     "POST",
                     Self.table,
                     #"{"text":"x"}"#,
                     headers: headers
                 )
                 #expect(again.body == answers[0].body)
-                #expect(await door.send("GET", Self.table).rows.count == 1)
-                await door.store.stop()
+                #expect(await server.send("GET", Self.table).rows.count == 1)
+                await server.store.stop()
             }
         }
     }
@@ -479,17 +479,17 @@ import TidelineServerSQLite
     func olderDatabasesGetALedger(_ format: Int) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            var door = try await Door(path: path)
-            _ = await door.send("POST", Self.table, #"{"id":"a","text":"x"}"#)
-            await door.store.stop()
+            var server = try await TestServer(path: path)
+            _ = await server.send("POST", Self.table, #"{"id":"a","text":"x"}"#)
+            await server.store.stop()
             let file = try Database(path: path, mode: .existing)
             try file.execute("DROP TABLE tideline_ledger; PRAGMA user_version = \(format)")
             if format < 4 { try file.execute("DROP TABLE tideline_bases") }
             if format < 3 { try file.execute("PRAGMA application_id = 0") }
             if format < 2 { try file.execute("DROP TABLE tideline_state") }
-            door = try await Door(path: path)
+            server = try await TestServer(path: path)
             for _ in 0..<2 {
-                let answer = await door.send(
+                let answer = await server.send(
                     "POST",
                     Self.table,
                     #"{"id":"b"}"#,
@@ -497,8 +497,8 @@ import TidelineServerSQLite
                 )
                 #expect(answer.status == 201)
             }
-            #expect(await door.send("GET", Self.table).ids == ["a", "b"])
-            await door.store.stop()
+            #expect(await server.send("GET", Self.table).ids == ["a", "b"])
+            await server.store.stop()
         }
     }
 }

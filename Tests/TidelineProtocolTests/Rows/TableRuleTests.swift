@@ -9,15 +9,15 @@ import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite struct TableRuleTests {
-    private func door(_ change: (inout TableDefinition) -> Void) async throws -> Door {
-        var table = Door.todo
+    private func server(_ change: (inout TableDefinition) -> Void) async throws -> TestServer {
+        var table = TestServer.todo
         change(&table)
-        return try await Door([table])
+        return try await TestServer([table])
     }
 
     @Test("An operation that is disabled for a table is rejected with 405")
     func disabledOperationsAreNotAllowed() async throws {
-        let readOnly = try await door {
+        let readOnly = try await server {
             $0.permissions = TablePermissions(
                 insert: .disabled,
                 update: .disabled,
@@ -40,15 +40,15 @@ import TidelineTestKit
 
     @Test("A rejection returns no row if reads are disabled")
     func withoutReadPermissionNoRowIsReturned() async throws {
-        let door = try await door { $0.permissions.read = .disabled }
-        #expect(await door.send("GET", "/tables/TodoItem").status == 405)
+        let server = try await server { $0.permissions.read = .disabled }
+        #expect(await server.send("GET", "/tables/TodoItem").status == 405)
         #expect(
-            await door.send("GET", "/tables/TodoItem/a").headers["Allow"] == "PATCH, PUT, DELETE"
+            await server.send("GET", "/tables/TodoItem/a").headers["Allow"] == "PATCH, PUT, DELETE"
         )
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-        let twice = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        let twice = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         #expect(twice.status == 409 && twice.body.isEmpty && twice.headers["ETag"] == nil)
-        let stale = await door.send(
+        let stale = await server.send(
             "PATCH",
             "/tables/TodoItem/a",
             "{}",
@@ -63,17 +63,17 @@ import TidelineTestKit
         arguments: ["anna", nil]
     )
     func writesWithoutReadPermissionReturnNoRow(_ user: String?) async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.permissions = TablePermissions(
             read: .authenticated,
             insert: .anonymous,
             update: .anonymous,
             delete: .anonymous
         )
-        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let server = try await TestServer([table], authenticator: try Tokens.authenticator())
         let headers = try user.map(Tokens.headers) ?? HTTPFields()
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-        #expect(made.status == 201 && made.row["text"] as? String == "x")
+        let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        #expect(created.status == 201 && created.row["text"] as? String == "x")
         func expect(_ answer: ServerResponse, _ status: Int) {
             #expect(answer.status == status)
             #expect((answer.row["text"] != nil) == (user != nil))
@@ -81,16 +81,16 @@ import TidelineTestKit
             let version = answer.row["version"] as? String ?? ""
             #expect(answer.headers["ETag"] == "\"\(version)\"")
         }
-        expect(await door.send("PATCH", "/tables/TodoItem/a", "{}", headers: headers), 200)
-        _ = await door.send("DELETE", "/tables/TodoItem/a")
-        let undelete = await door.send(
+        expect(await server.send("PATCH", "/tables/TodoItem/a", "{}", headers: headers), 200)
+        _ = await server.send("DELETE", "/tables/TodoItem/a")
+        let undelete = await server.send(
             "POST",
             "/tables/TodoItem/a",
             classic: true,
             headers: headers
         )
         expect(undelete, 201)
-        let put = await door.send("PUT", "/tables/TodoItem/a", #"{"text":"y"}"#)
+        let put = await server.send("PUT", "/tables/TodoItem/a", #"{"text":"y"}"#)
         // A caller that may not read learns nothing of the row, not even when it was created.
         #expect(put.status == 200 && put.row["createdAt"] == nil)
     }
@@ -112,11 +112,11 @@ import TidelineTestKit
         _ status: Int,
         _ text: String
     ) async throws {
-        let door = try await door { $0.conflict = rule }
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-        let tag = made.headers["ETag"] ?? ""
-        let stored = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
-        let answer = await door.send(
+        let server = try await server { $0.conflict = rule }
+        let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let tag = created.headers["ETag"] ?? ""
+        let stored = await server.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
+        let answer = await server.send(
             method,
             "/tables/TodoItem/a",
             method == "DELETE" ? nil : #"{"text":"sent"}"#,
@@ -126,11 +126,11 @@ import TidelineTestKit
         // A device must know that the row may have another writer's values.
         #expect(answer.headers["Tideline-Conflict"] == (status == 200 ? "resolved" : nil))
         #expect(stored.headers["Tideline-Conflict"] == nil)
-        let after = await door.send("GET", "/tables/TodoItem/a")
+        let after = await server.send("GET", "/tables/TodoItem/a")
         #expect(after.row["text"] as? String ?? "" == text)
         if text == "stored" { #expect(after.body == stored.body && answer.body == stored.body) }
         // Other failed preconditions are not conflicts.
-        let other = await door.send(
+        let other = await server.send(
             "PUT",
             "/tables/TodoItem/a?__includeDeleted=true",
             "{}",
@@ -144,11 +144,11 @@ import TidelineTestKit
         arguments: [(ConflictRule.reject, 409), (.serverWins, 200), (.clientWins, 200)]
     )
     func classicVersionsInTheBodyAreResolvedToo(_ rule: ConflictRule, _ status: Int) async throws {
-        let door = try await door { $0.conflict = rule }
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-        _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
-        let version = made.row["version"] as? String ?? ""
-        let answer = await door.send(
+        let server = try await server { $0.conflict = rule }
+        let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        _ = await server.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
+        let version = created.row["version"] as? String ?? ""
+        let answer = await server.send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"sent","version":"\#(version)"}"#,
@@ -161,39 +161,39 @@ import TidelineTestKit
     @Test("A tombstone is removed after its retention")
     func tombstonesAreRemovedAfterTheirDays() async throws {
         let clock = TestClock()
-        var table = Door.todo
+        var table = TestServer.todo
         table.tombstoneDays = 2
-        let door = try await Door([table], clock: clock)
+        let server = try await TestServer([table], clock: clock)
         for id in ["old", "young", "live"] {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
         }
-        _ = await door.send("DELETE", "/tables/TodoItem/old")
+        _ = await server.send("DELETE", "/tables/TodoItem/old")
         clock.move(by: 86_400_000_000)
-        _ = await door.send("DELETE", "/tables/TodoItem/young")
-        try await door.purge()
-        #expect(await door.send("GET", "/tables/TodoItem/old").status == 410)
+        _ = await server.send("DELETE", "/tables/TodoItem/young")
+        try await server.purge()
+        #expect(await server.send("GET", "/tables/TodoItem/old").status == 410)
         clock.move(by: 86_400_000_000 + 1_000_000)
-        try await door.purge()
-        #expect(await door.send("GET", "/tables/TodoItem/old").status == 404)
-        #expect(await door.send("GET", "/tables/TodoItem/young").status == 410)
-        #expect(await door.send("GET", "/tables/TodoItem/live").status == 200)
+        try await server.purge()
+        #expect(await server.send("GET", "/tables/TodoItem/old").status == 404)
+        #expect(await server.send("GET", "/tables/TodoItem/young").status == 410)
+        #expect(await server.send("GET", "/tables/TodoItem/live").status == 200)
     }
 
     @Test("Continuous writes do not postpone the purge of tombstones")
     func theWriterRemovesTombstonesDuringWrites() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            var table = Door.todo
+            var table = TestServer.todo
             table.tombstoneDays = 1
-            let door = try await Door(
+            let server = try await TestServer(
                 [table],
                 path: directory + "/a.db",
                 clock: clock,
                 purgeInterval: .milliseconds(5)
             )
             for id in 0..<10 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
-                _ = await door.send("DELETE", "/tables/TodoItem/\(id)")
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await server.send("DELETE", "/tables/TodoItem/\(id)")
             }
             clock.move(by: 2 * 86_400_000_000)
             let isGone = Flag()
@@ -202,7 +202,7 @@ import TidelineTestKit
                     var count = 0
                     while !isGone.isSet, count < 5000 {
                         let body = #"{"text":"\#(number)"}"#
-                        _ = await door.send("POST", "/tables/TodoItem", body)
+                        _ = await server.send("POST", "/tables/TodoItem", body)
                         count += 1
                     }
                     return count
@@ -212,11 +212,11 @@ import TidelineTestKit
             try await until {
                 // If the writer reads the two clocks before and after a move, it doubts the wall clock for an hour.
                 clock.move(by: 3_600_000_000)
-                return await door.send("GET", "/tables/TodoItem/9").status == 404
+                return await server.send("GET", "/tables/TodoItem/9").status == 404
             }
             isGone.set()
             for writer in writers { #expect(await writer.value < 5000) }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -224,17 +224,17 @@ import TidelineTestKit
     func theWriterRemovesTombstonesWithoutWrites() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            var table = Door.todo
+            var table = TestServer.todo
             table.tombstoneDays = 1
             let path = directory + "/a.db"
-            let door = try await Door([table], path: path, clock: clock)
+            let server = try await TestServer([table], path: path, clock: clock)
             for id in 0..<600 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
-                _ = await door.send("DELETE", "/tables/TodoItem/\(id)")
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await server.send("DELETE", "/tables/TodoItem/\(id)")
             }
-            await door.store.stop()
+            await server.store.stop()
             clock.move(by: 2 * 86_400_000_000)
-            let again = try await Door(
+            let again = try await TestServer(
                 [table],
                 path: path,
                 clock: clock,

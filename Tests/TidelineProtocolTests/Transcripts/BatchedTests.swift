@@ -6,7 +6,7 @@ import Testing
 @Suite struct BatchedTests {
     @Test("The recorded calls get the same responses in batches")
     func recordedCalls() async throws {
-        try await Door.$usesBatches.withValue(true) {
+        try await TestServer.$usesBatches.withValue(true) {
             try await TranscriptTests().answersAsRecorded()
         }
     }
@@ -20,7 +20,7 @@ import Testing
         _ item: (field: String, value: String, read: Int, write: Int),
         _ isClassic: Bool
     ) async throws {
-        try await Door.$usesBatches.withValue(true) {
+        try await TestServer.$usesBatches.withValue(true) {
             try await ConditionTests().applyToEveryMethod(item, isClassic)
         }
     }

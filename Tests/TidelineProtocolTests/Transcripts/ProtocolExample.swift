@@ -69,7 +69,7 @@ struct ProtocolExample {
 
     /// Sends the next request; the test supplies the values that the example cannot know.
     mutating func send(
-        _ door: Door,
+        _ server: TestServer,
         target: String? = nil,
         replacing fields: HTTPFields = [:]
     ) async throws -> ServerResponse {
@@ -82,7 +82,7 @@ struct ProtocolExample {
             #expect(headers[field.name] != nil)
             headers[field.name] = field.value
         }
-        return await door.send(
+        return await server.send(
             request.method,
             target ?? request.target,
             request.body.isEmpty ? nil : request.body,

@@ -32,8 +32,8 @@ private struct Replay {
         var recorded: String
     }
 
-    private let dynamic: Door
-    private let fixed: Door
+    private let dynamic: TestServer
+    private let fixed: TestServer
     private var versions: [Version: String] = [:]
     /// The recorded version of each row.
     private var heads: [String: String] = [:]
@@ -42,7 +42,7 @@ private struct Replay {
         let ids = Mutex([Difference.milk, Difference.empty1, Difference.empty2])
         let text = ColumnDefinition("text", .string)
         let todo = [text, ColumnDefinition("complete", .boolean)]
-        dynamic = try await Door(
+        dynamic = try await TestServer(
             [
                 TableDefinition("TodoItem", columns: todo),
                 TableDefinition("harddelete", columns: [text], softDelete: false),
@@ -51,7 +51,7 @@ private struct Replay {
             dynamic: true,
             makeID: { ids.withLock { $0.isEmpty ? UUID().uuidString : $0.removeFirst() } }
         )
-        fixed = try await Door([
+        fixed = try await TestServer([
             TableDefinition("TodoItem", columns: todo),
             TableDefinition("fixedschema", columns: [text]),
             TableDefinition(
@@ -92,19 +92,19 @@ private struct Replay {
     }
 
     private func send(_ call: RecordedCall) async -> ServerResponse {
-        let door = ["fixedschema", "readonly", "nosuch"].contains(call.table) ? fixed : dynamic
+        let server = ["fixedschema", "readonly", "nosuch"].contains(call.table) ? fixed : dynamic
         var headers = HTTPFields()
         var isClassic = true
         for (name, value) in call.headers {
             if name == "ZUMO-API-VERSION" {
                 isClassic = false
                 if !value.isEmpty { headers.append(name, value) }
-            } else if name != "Origin" || !Door.usesBatches {
+            } else if name != "Origin" || !TestServer.usesBatches {
                 // A batch is a write: one from another origin is rejected, whatever it contains.
                 headers.append(name, translated(value, call))
             }
         }
-        return await door.send(
+        return await server.send(
             call.method,
             call.target,
             call.body.map { translated($0, call) },

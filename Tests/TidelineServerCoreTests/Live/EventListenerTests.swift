@@ -10,8 +10,8 @@ import TidelineServerCore
         EventListener.Table(place: 1, name: "c"),
     ]
 
-    private static func listener(_ lastID: String? = nil, _ stamps: [Int64]) -> EventListener {
-        EventListener(tables, epoch: 7, lastID: lastID, stamps: stamps)
+    private static func listener(_ lastID: String? = nil, _ timestamps: [Int64]) -> EventListener {
+        EventListener(tables, epoch: 7, lastID: lastID, timestamps: timestamps)
     }
 
     /// The tables and ids of events as a caller parses them.
@@ -32,13 +32,13 @@ import TidelineServerCore
         var listener = Self.listener(nil, [1, 1, 1])
         #expect(!listener.isPending)
         #expect(listener.next([1, 1, 1]) == [])
-        listener.mark([true, false, false])
-        listener.mark([true, false, false])
+        listener.note([true, false, false])
+        listener.note([true, false, false])
         let bytes = listener.next([3, 1, 1])
         let id = EventID(
             epoch: 7,
-            marks: [(0, 3), (1, 1), (2, 1)].map {
-                EventID.Mark(table: Self.tables[$0.0].number, stamp: $0.1)
+            entries: [(0, 3), (1, 1), (2, 1)].map {
+                EventID.Entry(table: Self.tables[$0.0].number, timestamp: $0.1)
             }
         )
         #expect(
@@ -53,23 +53,23 @@ import TidelineServerCore
             [EventListener.Table(place: 4, name: "d")],
             epoch: 7,
             lastID: nil,
-            stamps: []
+            timestamps: []
         )
-        listener.mark([true, true])
-        listener.mark([true, true, true, true, false, true])
+        listener.note([true, true])
+        listener.note([true, true, true, true, false, true])
         #expect(!listener.isPending)
     }
 
     @Test("A listener that disconnects between two events of one send gets the second later")
     func eachEventOfASendHasASeparateID() {
         var listener = Self.listener(nil, [1, 1, 1])
-        listener.mark([true, false, true])
-        let stamps: [Int64] = [5, 1, 6]
-        let events = Self.events(listener.next(stamps))
+        listener.note([true, false, true])
+        let timestamps: [Int64] = [5, 1, 6]
+        let events = Self.events(listener.next(timestamps))
         #expect(events.map(\.table) == ["a", "b"])
-        var between = Self.listener(events[0].id, stamps)
-        #expect(Self.events(between.next(stamps)).map(\.table) == ["b"])
-        #expect(!Self.listener(events[1].id, stamps).isPending)
+        var between = Self.listener(events[0].id, timestamps)
+        #expect(Self.events(between.next(timestamps)).map(\.table) == ["b"])
+        #expect(!Self.listener(events[1].id, timestamps).isPending)
     }
 
     @Test("A reopened stream reports the changes that were not sent before")
@@ -103,7 +103,7 @@ import TidelineServerCore
     func anotherEpochMeansThatAllMayHaveChanged() {
         let id = EventID(
             epoch: 8,
-            marks: Self.tables.map { EventID.Mark(table: $0.number, stamp: 1) }
+            entries: Self.tables.map { EventID.Entry(table: $0.number, timestamp: 1) }
         )
         #expect(EventID(id.text) == id)
         #expect(Self.listener(id.text, [1, 1, 1]).isPending)
@@ -111,23 +111,28 @@ import TidelineServerCore
 
     @Test("A listener receives the same bytes whether events are shared or not")
     func sharedEventsEqualUnsharedEvents() {
-        let stamps: [Int64] = [5, 7, 6]
+        let timestamps: [Int64] = [5, 7, 6]
         let others = [EventListener.Table(place: 0, name: "a")]
         var texts = EventTexts()
         for changed in [[true, false, false], [true, true, true], [true, false, true]] {
             for tables in [Self.tables, others, Self.tables, others] {
                 for epoch in [7, 8] as [UInt64] {
-                    var own = EventListener(tables, epoch: epoch, lastID: nil, stamps: stamps)
+                    var own = EventListener(
+                        tables,
+                        epoch: epoch,
+                        lastID: nil,
+                        timestamps: timestamps
+                    )
                     var shared = own
-                    own.mark(changed)
-                    shared.mark(changed)
-                    #expect(texts.next(for: &shared, stamps) == own.next(stamps))
+                    own.note(changed)
+                    shared.note(changed)
+                    #expect(texts.next(for: &shared, timestamps) == own.next(timestamps))
                     #expect(!shared.isPending)
                 }
             }
         }
-        var listener = Self.listener(nil, stamps)
-        listener.mark([true, false, false])
+        var listener = Self.listener(nil, timestamps)
+        listener.note([true, false, false])
         texts.begin()
         let later: [Int64] = [9, 7, 6]
         var own = listener
@@ -136,7 +141,7 @@ import TidelineServerCore
 
     @Test("Events that do not fit into one send stay pending") func theSizeOfEventsIsBounded() {
         var listener = Self.listener(nil, [])
-        listener.mark([true, true, true])
+        listener.note([true, true, true])
         #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["a"])
         #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["b"])
         #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["c"])
@@ -147,23 +152,25 @@ import TidelineServerCore
 @Suite struct EventBoardTests {
     @Test("An event loop is woken once for several commits") func aLoopIsWokenOnceForManyCommits() {
         let board = EventBoard()
-        board.changed([TableStamp(table: "A", stamp: 1)])
+        board.changed([TableTimestamp(table: "A", timestamp: 1)])
         let wakes = ServerTraffic.Counter()
         var feed = board.attach { wakes.add() }
-        #expect(feed.stamps == [1])
-        board.changed([TableStamp(table: "a", stamp: 2)])
-        board.changed([TableStamp(table: "b", stamp: 9), TableStamp(table: "a", stamp: 3)])
+        #expect(feed.timestamps == [1])
+        board.changed([TableTimestamp(table: "a", timestamp: 2)])
+        board.changed([
+            TableTimestamp(table: "b", timestamp: 9), TableTimestamp(table: "a", timestamp: 3),
+        ])
         #expect(wakes.current == 1)
         // Not before the loop reads the board: an id never includes changes that were not sent.
-        #expect(feed.stamps == [1])
+        #expect(feed.timestamps == [1])
         #expect(feed.refresh() == [true, true])
-        #expect(feed.stamps == [3, 9])
+        #expect(feed.timestamps == [3, 9])
         #expect(feed.refresh() == [])
-        board.changed([TableStamp(table: "b", stamp: 10)])
+        board.changed([TableTimestamp(table: "b", timestamp: 10)])
         #expect(wakes.current == 2)
         #expect(feed.refresh() == [false, true])
         board.detach(feed)
-        board.changed([TableStamp(table: "b", stamp: 11)])
+        board.changed([TableTimestamp(table: "b", timestamp: 11)])
         #expect(wakes.current == 2)
     }
 }

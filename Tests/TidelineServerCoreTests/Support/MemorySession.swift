@@ -26,7 +26,7 @@ final class MemorySession: WriteSession {
 
         func admit(_ batch: QueuedBatch<String>, at index: Int) -> WriteAdmission {
             guard batch.has("blocked"), !isLast || !batch.has("free") else { return .run }
-            return isLast ? .refuse(ServerError.writesWait) : .wait
+            return isLast ? .reject(ServerError.writesWait) : .wait
         }
 
         mutating func apply(
@@ -70,7 +70,7 @@ final class MemorySession: WriteSession {
     func transaction(
         _ batches: [QueuedBatch<String>],
         _ body: (inout Writes) throws -> Void
-    ) throws -> [TableStamp] {
+    ) throws -> [TableTimestamp] {
         var writes = Writes(isLast: isLast)
         try body(&writes)
         if !writes.ids.isEmpty { committed.add(writes.ids) }
@@ -86,7 +86,7 @@ final class MemorySession: WriteSession {
     }
 
     func committed(
-        _ stamps: [TableStamp],
+        _ timestamps: [TableTimestamp],
         _ batches: [QueuedBatch<String>],
         _ outcomes: inout [[GroupOutcome]?]
     ) {
@@ -95,7 +95,7 @@ final class MemorySession: WriteSession {
         }
     }
 
-    func end(_ stamps: [TableStamp]) {}
+    func end(_ timestamps: [TableTimestamp]) {}
     func takeNewCascades() -> Bool { false }
 
     func cascade(in graph: ReferenceGraph?, _ step: inout CascadeStep) -> CascadeProgress {
@@ -120,7 +120,7 @@ extension QueuedBatch {
 struct NoRetention: RetentionSteps {
     func readTime(_: Void) -> (wall: Int64, memory: TrustedTime.Memory?) { (0, nil) }
     func store(_: TrustedTime.Memory, _: Void) {}
-    func stamps(_: Void) -> [TableStamp] { [] }
+    func timestamps(_: Void) -> [TableTimestamp] { [] }
     func run(_: PurgeStep, of _: PurgeRound, _: Void, time: RemovalTime?) -> RemovedData {
         RemovedData(0)
     }

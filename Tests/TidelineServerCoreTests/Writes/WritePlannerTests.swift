@@ -89,7 +89,7 @@ import TidelineServerCore
         Case(
             testDescription: "a patch that makes what the column cannot hold",
             patch: #"[{"op":"copy","from":"/text","path":"/note"}]"#,
-            decision: .refused,
+            decision: .rejected,
             status: 400
         ),
         Case(
@@ -97,7 +97,7 @@ import TidelineServerCore
             view: "text eq 'mine'",
             text: "theirs",
             change: { $0.staysInView = true },
-            decision: .refused,
+            decision: .rejected,
             status: 403
         ),
         Case(
@@ -107,13 +107,13 @@ import TidelineServerCore
             view: "text eq 'mine'",
             text: "theirs",
             change: { $0.staysInView = true },
-            decision: .refused,
+            decision: .rejected,
             status: 403
         ),
         Case(
             testDescription: "a row that becomes too large",
             text: String(repeating: "x", count: 70_000),
-            decision: .refused,
+            decision: .rejected,
             status: 413
         ),
     ]
@@ -134,7 +134,7 @@ import TidelineServerCore
         let step = WritePlanner(Self.table, limits: limits).plan(
             operation,
             on: example.isThere ? stored : nil,
-            stamp: 3000
+            timestamp: 3000
         )
         guard case .plan(let plan) = step else {
             Issue.record("nothing is to be read for it")
@@ -145,7 +145,7 @@ import TidelineServerCore
             return
         }
         #expect(plan.outcome.decision == example.decision)
-        #expect(plan.outcome.refusal?.status == example.status)
+        #expect(plan.outcome.rejection?.status == example.status)
         #expect((plan.outcome.row != nil) == example.tellsRow)
         #expect(!plan.outcome.changesRow)
     }

@@ -43,8 +43,8 @@ struct CountedPullTests {
     ) async throws -> (device: [String: String], table: [String: String]) {
         let url = try PostgresCluster.shared().database()
         let clock = TestClock(step: 0)
-        let paged = try await Door(onPostgres: true, database: url, clock: clock)
-        let other = try await Door(onPostgres: true, database: url, clock: clock)
+        let paged = try await TestServer(onPostgres: true, database: url, clock: clock)
+        let other = try await TestServer(onPostgres: true, database: url, clock: clock)
         let psql = try PostgresConnection(PostgresAddress(url))
         for number in 0..<rows {
             let answer = await paged.send("POST", "/tables/TodoItem", #"{"id":"\#(id(number))"}"#)

@@ -15,27 +15,27 @@ import TidelineTestKit
 struct ExternalWriterTests {
     /// Two servers with the rows 'a' to 'c', and another program that writes to their database.
     private struct SharedDatabase {
-        let doors: [Door]
+        let servers: [TestServer]
         let url: String
         let psql: PostgresConnection
 
-        init(_ table: TableDefinition = Door.todo) async throws {
+        init(_ table: TableDefinition = TestServer.todo) async throws {
             url = try PostgresCluster.shared().database()
             let clock = TestClock()
-            var doors: [Door] = []
+            var servers: [TestServer] = []
             for _ in 0..<2 {
-                doors.append(
-                    try await Door([table], onPostgres: true, database: url, clock: clock)
+                servers.append(
+                    try await TestServer([table], onPostgres: true, database: url, clock: clock)
                 )
             }
-            self.doors = doors
+            self.servers = servers
             psql = try PostgresConnection(PostgresAddress(url))
-            for id in ["a", "b", "c"] { try await insert(id, at: doors[0]) }
+            for id in ["a", "b", "c"] { try await insert(id, at: servers[0]) }
         }
 
-        func insert(_ id: String, at door: Door) async throws {
+        func insert(_ id: String, at server: TestServer) async throws {
             let body = #"{"id":"\#(id)","text":"by a server"}"#
-            let answer = await door.send("POST", "/tables/TodoItem", body)
+            let answer = await server.send("POST", "/tables/TodoItem", body)
             try #require(answer.status == 201, "\(answer.text)")
         }
 
@@ -80,12 +80,12 @@ struct ExternalWriterTests {
         let after = try shared.rows()
         #expect(after.mapValues(\.version) == before.mapValues(\.version))
         #expect(after.count == 3 && after.values.allSatisfy { !$0.isDeleted })
-        #expect(await shared.doors[1].send("GET", "/tables/TodoItem").ids == ["a", "b", "c"])
+        #expect(await shared.servers[1].send("GET", "/tables/TodoItem").ids == ["a", "b", "c"])
     }
 
     @Test("A change of an ID by an external writer is rejected", arguments: [true, false])
     func aChangeOfAnIDIsRejected(softDelete: Bool) async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.softDelete = softDelete
         let shared = try await SharedDatabase(table)
         let before = try shared.rows().mapValues(\.version)
@@ -109,17 +109,17 @@ struct ExternalWriterTests {
     private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
 
     /// Reads all rows, and returns the delta link.
-    private static func link(of door: Door) async throws -> String {
-        var page = await door.send("GET", "/tables/TodoItem", headers: tracking)
+    private static func link(of server: TestServer) async throws -> String {
+        var page = await server.send("GET", "/tables/TodoItem", headers: tracking)
         while let next = page.row["nextLink"] as? String {
-            page = await door.send("GET", "/tables/TodoItem?" + next)
+            page = await server.send("GET", "/tables/TodoItem?" + next)
         }
         return "/tables/TodoItem?" + (try #require(page.row["@odata.deltaLink"] as? String))
     }
 
     /// Returns the ids of the changes since a delta link; those of deleted rows begin with a minus.
-    private static func changes(_ link: String, at door: Door) async throws -> [String] {
-        let page = await door.send("GET", link)
+    private static func changes(_ link: String, at server: TestServer) async throws -> [String] {
+        let page = await server.send("GET", link)
         try #require(page.status == 200, "\(page.text)")
         return page.rows.map { row in
             let isGone = row["@removed"] != nil || row["deleted"] as? Bool == true
@@ -129,11 +129,11 @@ struct ExternalWriterTests {
 
     @Test("A delete by an external writer reaches the delta of a device", arguments: [true, false])
     func aDeleteReachesTheDeltaOfADevice(softDelete: Bool) async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.softDelete = softDelete
         let shared = try await SharedDatabase(table)
         var links: [String] = []
-        for door in shared.doors { links.append(try await Self.link(of: door)) }
+        for server in shared.servers { links.append(try await Self.link(of: server)) }
         let before = try #require(try shared.rows()["b"])
         let last = try #require(try shared.rows()["c"]).version
         try shared.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" = 'b'")
@@ -145,10 +145,10 @@ struct ExternalWriterTests {
         } else {
             #expect(row == nil)
         }
-        for (door, link) in zip(shared.doors, links) {
-            #expect(try await Self.changes(link, at: door) == ["-b"])
-            #expect(await door.send("GET", "/tables/TodoItem").ids == ["a", "c"])
-            let status = await door.send("GET", "/tables/TodoItem/b").status
+        for (server, link) in zip(shared.servers, links) {
+            #expect(try await Self.changes(link, at: server) == ["-b"])
+            #expect(await server.send("GET", "/tables/TodoItem").ids == ["a", "c"])
+            let status = await server.send("GET", "/tables/TodoItem/b").status
             #expect(status == (softDelete ? 410 : 404))
         }
         // A second delete finds no row; inserting the row again restores it.
@@ -156,8 +156,8 @@ struct ExternalWriterTests {
             try shared.psql.execute(
                 "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', FALSE)"
             )
-            for (door, link) in zip(shared.doors, links) {
-                #expect(try await Self.changes(link, at: door).contains("b"))
+            for (server, link) in zip(shared.servers, links) {
+                #expect(try await Self.changes(link, at: server).contains("b"))
             }
         }
     }
@@ -168,7 +168,7 @@ struct ExternalWriterTests {
     )
     func aDeleteReachesThePullsOfOriginalClients(algorithm: Device.Algorithm) async throws {
         let shared = try await SharedDatabase()
-        var devices = shared.doors.map { Device(algorithm, $0, size: 2) }
+        var devices = shared.servers.map { Device(algorithm, $0, size: 2) }
         for index in devices.indices {
             try await devices[index].pull()
             #expect(Set(devices[index].rows.keys) == ["a", "b", "c"])
@@ -186,8 +186,8 @@ struct ExternalWriterTests {
     func anOpenTransactionDelaysNoServer() async throws {
         let shared = try await SharedDatabase()
         var links: [String] = []
-        for door in shared.doors { links.append(try await Self.link(of: door)) }
-        var devices = shared.doors.map { Device(.javaScript, $0, size: 2) }
+        for server in shared.servers { links.append(try await Self.link(of: server)) }
+        var devices = shared.servers.map { Device(.javaScript, $0, size: 2) }
         for index in devices.indices { try await devices[index].pull() }
         try shared.psql.execute(
             """
@@ -199,26 +199,26 @@ struct ExternalWriterTests {
             """
         )
         for number in 0..<20 {
-            try await shared.insert("s\(number)", at: shared.doors[number % 2])
+            try await shared.insert("s\(number)", at: shared.servers[number % 2])
         }
         #expect(shared.psql.isInTransaction)
         // No device sees uncommitted rows; all devices continue after the committed ones.
-        for (index, door) in shared.doors.enumerated() {
-            let reported = try await Self.changes(links[index], at: door)
+        for (index, server) in shared.servers.enumerated() {
+            let reported = try await Self.changes(links[index], at: server)
             #expect(Set(reported) == Set((0..<20).map { "s\($0)" }))
-            links[index] = try await Self.link(of: door)
+            links[index] = try await Self.link(of: server)
             try await devices[index].pull()
             #expect(devices[index].rows.count == 23)
         }
         // The transaction still holds the row that it wrote: a write to it is rejected, and both servers continue.
-        let refused = await shared.doors[0].send(
+        let rejected = await shared.servers[0].send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"by a server"}"#
         )
-        #expect(refused.status == 503 && refused.headers["Retry-After"] != nil)
+        #expect(rejected.status == 503 && rejected.headers["Retry-After"] != nil)
         for number in 20..<24 {
-            try await shared.insert("s\(number)", at: shared.doors[number % 2])
+            try await shared.insert("s\(number)", at: shared.servers[number % 2])
         }
         #expect(shared.psql.isInTransaction)
         try shared.psql.execute("COMMIT")
@@ -228,8 +228,8 @@ struct ExternalWriterTests {
         let late = try #require(truth.filter { own.contains($0.key) }.map(\.value.version).min())
         let early = try #require(truth.filter { $0.key.hasPrefix("s") }.map(\.value.version).max())
         #expect(late > early, "its stamps are those of its commit")
-        for (index, door) in shared.doors.enumerated() {
-            let reported = try await Self.allChanges(links[index], at: door)
+        for (index, server) in shared.servers.enumerated() {
+            let reported = try await Self.allChanges(links[index], at: server)
             #expect(Set(reported) == own.union(["a", "-b"]).union((20..<24).map { "s\($0)" }))
             try await devices[index].pull()
             let live = truth.filter { !$0.value.isDeleted }.mapValues {
@@ -237,7 +237,7 @@ struct ExternalWriterTests {
             }
             #expect(devices[index].rows == live)
         }
-        let answer = await shared.doors[0].send(
+        let answer = await shared.servers[0].send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"by a server"}"#
@@ -245,12 +245,12 @@ struct ExternalWriterTests {
         #expect(answer.status == 200)
     }
 
-    private static func allChanges(_ link: String, at door: Door) async throws -> [String] {
+    private static func allChanges(_ link: String, at server: TestServer) async throws -> [String] {
         var reported: [String] = []
         var target: String? = link
         while let current = target {
-            reported += try await changes(current, at: door)
-            let next = await door.send("GET", current).row["nextLink"] as? String
+            reported += try await changes(current, at: server)
+            let next = await server.send("GET", current).row["nextLink"] as? String
             target = next.map { "/tables/TodoItem?" + $0 }
         }
         return reported
@@ -260,7 +260,7 @@ struct ExternalWriterTests {
     @Test("The triggers of a table are those that earlier versions created")
     func sameTriggers() async throws {
         for (table, hash) in [
-            (Door.todo, "a4ed986c89f3c865949a52fef18eab8"),
+            (TestServer.todo, "a4ed986c89f3c865949a52fef18eab8"),
             (OwnedTable.definition(), "ec5c7cd1a84a44a651a213d106914"),
         ] {
             let url = try PostgresCluster.shared().database()

@@ -25,24 +25,26 @@ struct OperatorTriggerTests {
     /// Two servers on one database, and a connection of another program.
     private struct SharedDatabase {
         let url: String
-        let doors: [Door]
+        let servers: [TestServer]
         let psql: PostgresConnection
 
         init(softDelete: Bool = true) async throws {
             url = try PostgresCluster.shared().database()
-            var tables = [Door.todo, OperatorTriggerTests.note]
+            var tables = [TestServer.todo, OperatorTriggerTests.note]
             for index in tables.indices { tables[index].softDelete = softDelete }
-            var doors: [Door] = []
+            var servers: [TestServer] = []
             let clock = TestClock()
             for _ in 0..<2 {
-                doors.append(try await Door(tables, onPostgres: true, database: url, clock: clock))
+                servers.append(
+                    try await TestServer(tables, onPostgres: true, database: url, clock: clock)
+                )
             }
-            self.doors = doors
+            self.servers = servers
             psql = try PostgresConnection(PostgresAddress(url))
         }
 
         func post(_ table: String, _ body: String) async -> ServerResponse {
-            await doors[0].send("POST", "/tables/\(table)", body)
+            await servers[0].send("POST", "/tables/\(table)", body)
         }
 
         /// A trigger with this body.
@@ -60,7 +62,7 @@ struct OperatorTriggerTests {
         func link(_ table: String) async throws -> String {
             var target = "/tables/\(table)"
             while true {
-                let answer = await doors[1].send(
+                let answer = await servers[1].send(
                     "GET",
                     target,
                     headers: ["Prefer": "odata.track-changes"]
@@ -75,7 +77,7 @@ struct OperatorTriggerTests {
 
         /// The rows after a link by id; nil for a deleted row.
         func changes(_ link: String) async throws -> [String: [String: Any]?] {
-            let answer = await doors[1].send("GET", link)
+            let answer = await servers[1].send("GET", link)
             try #require(answer.status == 200, "\(answer.text)")
             var rows: [String: [String: Any]?] = [:]
             for row in answer.row["items"] as? [[String: Any]] ?? [] {
@@ -97,7 +99,7 @@ struct OperatorTriggerTests {
             DEFERRABLE INITIALLY DEFERRED
             """
         )
-        let doors = shared.doors
+        let servers = shared.servers
         let statuses = await withTaskGroup(of: (String, Int).self) { group in
             for number in 0..<60 {
                 group.addTask {
@@ -105,7 +107,7 @@ struct OperatorTriggerTests {
                     let word = isNote ? "note" : number % 3 == 1 ? "good" : "bad"
                     let body = "{\"id\":\"r\(number)\",\"\(isNote ? "item" : "text")\":\"\(word)\"}"
                     let table = isNote ? "Note" : "TodoItem"
-                    let answer = await doors[number % 2].send(
+                    let answer = await servers[number % 2].send(
                         "POST",
                         "/tables/\(table)",
                         body
@@ -133,13 +135,13 @@ struct OperatorTriggerTests {
         )
         let holder = try PostgresConnection(PostgresAddress(shared.url))
         try holder.execute("BEGIN; SELECT 1 FROM allowed WHERE word = 'held' FOR UPDATE")
-        let doors = shared.doors
+        let servers = shared.servers
         let statuses = await withTaskGroup(of: (String, Int).self) { group in
             for number in 0..<30 {
                 group.addTask {
                     let word = number % 3 == 0 ? "held" : "free"
                     let body = "{\"id\":\"r\(number)\",\"text\":\"\(word)\"}"
-                    let answer = await doors[0].send("POST", "/tables/TodoItem", body)
+                    let answer = await servers[0].send("POST", "/tables/TodoItem", body)
                     #expect(answer.status == 201 || answer.headers["Retry-After"] != nil)
                     return (word, answer.status)
                 }
@@ -151,7 +153,7 @@ struct OperatorTriggerTests {
         try holder.execute("COMMIT")
         let count = try shared.psql.run("SELECT count(*) FROM \"TodoItem\"").integer(0, 0)
         #expect(count == 20)
-        let answer = await shared.doors[0]
+        let answer = await shared.servers[0]
             .send("POST", "/tables/TodoItem", #"{"id":"r3","text":"held"}"#)
         #expect(answer.status == 201)
     }
@@ -163,7 +165,7 @@ struct OperatorTriggerTests {
     func aSuppressedWriteIsRejected(by kind: String) async throws {
         let shared = try await SharedDatabase(softDelete: false)
         #expect(await shared.post("TodoItem", #"{"id":"a","text":"was"}"#).status == 201)
-        let other = await shared.doors[1].send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+        let other = await shared.servers[1].send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
         #expect(other.status == 201)
         if kind == "trigger" {
             let body = "IF NEW.\"text\" = 'no' THEN RETURN NULL; END IF; RETURN NEW;"
@@ -179,9 +181,9 @@ struct OperatorTriggerTests {
                 """
             )
         }
-        let before = await shared.doors[0].send("GET", "/tables/TodoItem/a").text
-        let door = shared.doors[0]
-        let refused = await withTaskGroup(of: (String, Int).self) { group in
+        let before = await shared.servers[0].send("GET", "/tables/TodoItem/a").text
+        let server = shared.servers[0]
+        let rejected = await withTaskGroup(of: (String, Int).self) { group in
             for (name, method, id, body) in [
                 ("insert", "POST", "", #"{"id":"c","text":"no"}"#),
                 ("update", "PATCH", "/a", #"{"text":"no"}"#), ("delete", "DELETE", "/a", nil),
@@ -189,7 +191,7 @@ struct OperatorTriggerTests {
                 ("other update", "PATCH", "/b", #"{"text":"yes"}"#),
             ] as [(String, String, String, String?)] {
                 group.addTask {
-                    let answer = await door.send(method, "/tables/TodoItem\(id)", body)
+                    let answer = await server.send(method, "/tables/TodoItem\(id)", body)
                     return (name, answer.status)
                 }
             }
@@ -198,9 +200,9 @@ struct OperatorTriggerTests {
         let wanted = [
             "insert": 400, "update": 400, "delete": 400, "other insert": 201, "other update": 200,
         ]
-        #expect(refused == wanted)
-        #expect(await shared.doors[0].send("GET", "/tables/TodoItem/c").status == 404)
-        #expect(await shared.doors[0].send("GET", "/tables/TodoItem/a").text == before)
+        #expect(rejected == wanted)
+        #expect(await shared.servers[0].send("GET", "/tables/TodoItem/c").status == 404)
+        #expect(await shared.servers[0].send("GET", "/tables/TodoItem/a").text == before)
     }
 
     /// The response to a write has the values that were sent; the writer pulls the ones that the trigger made of them.
@@ -213,16 +215,16 @@ struct OperatorTriggerTests {
             on: "TodoItem",
             "NEW.\"text\" := upper(NEW.\"text\"); RETURN NEW;"
         )
-        let made = await shared.post("TodoItem", #"{"id":"a","text":"milk"}"#)
-        #expect(made.status == 201 && made.row["text"] as? String == "milk")
-        let first = try #require(RowVersion.stamp(made.row["version"] as? String ?? ""))
+        let created = await shared.post("TodoItem", #"{"id":"a","text":"milk"}"#)
+        #expect(created.status == 201 && created.row["text"] as? String == "milk")
+        let first = try #require(RowVersion.timestamp(created.row["version"] as? String ?? ""))
         let pulled = try #require(try await shared.changes(link)["a"] ?? nil)
         #expect(pulled["text"] as? String == "MILK")
-        let second = try #require(RowVersion.stamp(pulled["version"] as? String ?? ""))
+        let second = try #require(RowVersion.timestamp(pulled["version"] as? String ?? ""))
         #expect(second > first)
         let behind = try await shared.link("TodoItem")
         // A row that the trigger leaves unchanged gets no further timestamp.
-        let patched = await shared.doors[0].send(
+        let patched = await shared.servers[0].send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"OAT"}"#,
@@ -279,7 +281,7 @@ struct OperatorTriggerTests {
             on: "TodoItem",
             "UPDATE \"Note\" SET \"count\" = \"count\" + 1 WHERE \"id\" = 'n'; RETURN NULL;"
         )
-        let door = shared.doors[0]
+        let server = shared.servers[0]
         if inOneBatch {
             let parts = (0..<20).map { number in
                 """
@@ -290,7 +292,7 @@ struct OperatorTriggerTests {
                 """
             }
             let body = "{\"requests\":[\(parts.joined(separator: ","))]}"
-            let answer = await door.send("POST", "/$batch", body)
+            let answer = await server.send("POST", "/$batch", body)
             let statuses = (answer.row["responses"] as? [[String: Any]] ?? [])
                 .compactMap { $0["status"] as? Int }
             #expect(Set(statuses) == [200, 201] && statuses.count == 40)
@@ -299,11 +301,11 @@ struct OperatorTriggerTests {
                 for number in 0..<20 {
                     group.addTask {
                         let body = "{\"id\":\"r\(number)\"}"
-                        #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+                        #expect(await server.send("POST", "/tables/TodoItem", body).status == 201)
                     }
                     group.addTask {
                         let body = "{\"item\":\"\(number)\"}"
-                        #expect(await door.send("PATCH", "/tables/Note/n", body).status == 200)
+                        #expect(await server.send("PATCH", "/tables/Note/n", body).status == 200)
                     }
                 }
             }
@@ -332,7 +334,7 @@ struct OperatorTriggerTests {
             #expect(await shared.post("Note", "{\"id\":\"\(id)\",\"item\":\"a\"}").status == 201)
         }
         let link = try await shared.link("Note")
-        #expect(await shared.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
+        #expect(await shared.servers[0].send("DELETE", "/tables/TodoItem/a").status == 204)
         let reported = try await shared.changes(link)
         #expect(Set(reported.keys) == ["x", "y"])
         for (_, row) in reported {
@@ -346,30 +348,30 @@ struct OperatorTriggerTests {
         arguments: ["device", "psql"]
     )
     func aCascadeToATableWithTombstonesIsReported(by who: String) async throws {
-        var parent = Door.todo
+        var parent = TestServer.todo
         parent.softDelete = false
         let url = try PostgresCluster.shared().database()
-        let door = try await Door([parent, Self.note], onPostgres: true, database: url)
+        let server = try await TestServer([parent, Self.note], onPostgres: true, database: url)
         let psql = try PostgresConnection(PostgresAddress(url))
         try psql.execute(
             """
             ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id") ON DELETE CASCADE
             """
         )
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-        #expect(await door.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
-        let first = await door.send(
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await server.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
+        let first = await server.send(
             "GET",
             "/tables/Note",
             headers: ["Prefer": "odata.track-changes"]
         )
         let link = try #require(first.row["@odata.deltaLink"] as? String)
         if who == "device" {
-            #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+            #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
         } else {
             try psql.execute("DELETE FROM \"TodoItem\"")
         }
-        let reported = await door.send("GET", "/tables/Note?" + link).rows
+        let reported = await server.send("GET", "/tables/Note?" + link).rows
         #expect(reported.map { $0["id"] as? String } == ["n"])
         #expect((reported.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
     }
@@ -382,13 +384,13 @@ struct OperatorTriggerTests {
             on: "TodoItem",
             "IF NEW.\"text\" = 'bad' THEN INSERT INTO nowhere VALUES (1); END IF; RETURN NULL;"
         )
-        let doors = shared.doors
+        let servers = shared.servers
         let statuses = await withTaskGroup(of: (String, Int).self) { group in
             for number in 0..<30 {
                 group.addTask {
                     let word = number % 3 == 0 ? "bad" : "good"
                     let body = "{\"id\":\"r\(number)\",\"text\":\"\(word)\"}"
-                    let answer = await doors[number % 2].send("POST", "/tables/TodoItem", body)
+                    let answer = await servers[number % 2].send("POST", "/tables/TodoItem", body)
                     return (word, answer.status)
                 }
             }
@@ -404,7 +406,8 @@ struct OperatorTriggerTests {
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table)
         _ = try await OwnedTable.put("a", of: "ann", store, table)
-        let stamp = try await OwnedTable.changes(of: "ann", after: 0, store, table).clock.stamp
+        let timestamp = try await OwnedTable.changes(of: "ann", after: 0, store, table).clock
+            .timestamp
         try PostgresConnection(PostgresAddress(url)).execute(
             """
             CREATE FUNCTION give() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -413,7 +416,7 @@ struct OperatorTriggerTests {
             """
         )
         _ = try await OwnedTable.put("a", of: "ann", by: .merge, store, table)
-        let reported = try await OwnedTable.changes(of: "ann", after: stamp, store, table).text
+        let reported = try await OwnedTable.changes(of: "ann", after: timestamp, store, table).text
         #expect(reported.contains("@removed") && reported.contains("\"a\""), "\(reported)")
         await store.stop()
     }
@@ -443,10 +446,10 @@ struct OperatorTriggerTests {
             on: "TodoItem",
             "IF NEW.\"text\" = 'no' THEN RAISE EXCEPTION 'not that: %', NEW.\"text\"; END IF; RETURN NEW;"
         )
-        let door = shared.doors[0]
-        async let other = door.send("POST", "/tables/Note", #"{"id":"n"}"#)
-        let refused = await shared.post("TodoItem", #"{"id":"a","text":"no"}"#)
-        #expect(refused.status == 400 && !refused.text.contains("not that"))
+        let server = shared.servers[0]
+        async let other = server.send("POST", "/tables/Note", #"{"id":"n"}"#)
+        let rejected = await shared.post("TodoItem", #"{"id":"a","text":"no"}"#)
+        #expect(rejected.status == 400 && !rejected.text.contains("not that"))
         #expect(await other.status == 201)
     }
 
@@ -468,16 +471,16 @@ struct OperatorTriggerTests {
                     """
             }
             let body = "{\"requests\":[\(parts.joined(separator: ","))]}"
-            let answer = await shared.doors[0].send("POST", "/$batch", body)
+            let answer = await shared.servers[0].send("POST", "/$batch", body)
             let responses = answer.row["responses"] as? [[String: Any]] ?? []
             return responses.compactMap { $0["status"] as? Int }
         }
         // 'Note' sorts before 'TodoItem', and references it.
-        let made = await group([
+        let created = await group([
             ("POST", "TodoItem", #"{"id":"p","text":"A"}"#),
             ("POST", "Note", #"{"id":"c","item":"p"}"#),
         ])
-        #expect(made == [201, 201])
+        #expect(created == [201, 201])
         // A value that is free only after the first of the two writes.
         let swapped = await group([
             ("PATCH", "TodoItem/p", #"{"text":"B"}"#),
@@ -492,14 +495,16 @@ struct OperatorTriggerTests {
 
     @Test("A referenced tombstone does not prevent the purge of other tombstones")
     func aReferenceKeepsOneTombstone() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.tombstoneDays = 1
         let url = try PostgresCluster.shared().database()
         let clock = TestClock()
-        let door = try await Door([table], onPostgres: true, database: url, clock: clock)
+        let server = try await TestServer([table], onPostgres: true, database: url, clock: clock)
         let psql = try PostgresConnection(PostgresAddress(url))
         for id in ["a", "b", "c"] {
-            #expect(await door.send("POST", "/tables/TodoItem", "{\"id\":\"\(id)\"}").status == 201)
+            #expect(
+                await server.send("POST", "/tables/TodoItem", "{\"id\":\"\(id)\"}").status == 201
+            )
         }
         try psql.execute(
             """
@@ -508,39 +513,39 @@ struct OperatorTriggerTests {
             """
         )
         for id in ["a", "b", "c"] {
-            #expect(await door.send("DELETE", "/tables/TodoItem/\(id)").status == 204)
+            #expect(await server.send("DELETE", "/tables/TodoItem/\(id)").status == 204)
         }
         clock.move(by: 3 * 86_400_000_000)
-        try await door.purge()
+        try await server.purge()
         let left = try psql.run("SELECT string_agg(\"id\", ' ') FROM \"TodoItem\"").text(0, 0)
         #expect(left == "b")
     }
 
     @Test("The purge of a tombstone reports the changes that cascade from it")
     func aPurgeReportsCascadingDeletes() async throws {
-        var tables = [Door.todo, Self.note]
+        var tables = [TestServer.todo, Self.note]
         tables[0].tombstoneDays = 1
         let url = try PostgresCluster.shared().database()
         let clock = TestClock()
-        let door = try await Door(tables, onPostgres: true, database: url, clock: clock)
+        let server = try await TestServer(tables, onPostgres: true, database: url, clock: clock)
         let psql = try PostgresConnection(PostgresAddress(url))
         try psql.execute(
             """
             ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id") ON DELETE SET NULL
             """
         )
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-        #expect(await door.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
-        #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
-        let first = await door.send(
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await server.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
+        #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
+        let first = await server.send(
             "GET",
             "/tables/Note",
             headers: ["Prefer": "odata.track-changes"]
         )
         let link = try #require(first.row["@odata.deltaLink"] as? String)
         clock.move(by: 3 * 86_400_000_000)
-        try await door.purge()
-        let reported = await door.send("GET", "/tables/Note?" + link)
+        try await server.purge()
+        let reported = await server.send("GET", "/tables/Note?" + link)
         #expect(reported.rows.map { $0["id"] as? String } == ["n"])
         #expect(reported.rows.first?["item"] is NSNull)
     }
@@ -605,7 +610,7 @@ struct OperatorTriggerTests {
             )
         }
         #expect(error?.category == "22")
-        #expect(await shared.doors[0].send("GET", "/tables/Note").row["items"] as? [String] == [])
+        #expect(await shared.servers[0].send("GET", "/tables/Note").row["items"] as? [String] == [])
     }
 
     /// A nightly job that empties a table and fills it again.
@@ -715,8 +720,8 @@ struct OperatorTriggerTests {
             INSERT INTO \(relation) ("id", "owner") VALUES ('a', 'ann')
             """
         )
-        let stamped = try psql.run("SELECT count(*) FROM \(relation) WHERE \"version\" > 0")
-        #expect(stamped.integer(0, 0) == 2)
+        let timestamped = try psql.run("SELECT count(*) FROM \(relation) WHERE \"version\" > 0")
+        #expect(timestamped.integer(0, 0) == 2)
         let error = #expect(throws: PostgresError.self) {
             try psql.execute("UPDATE \(relation) SET \"100 %\" = 'NaN' WHERE \"id\" = 'b'")
         }
@@ -733,7 +738,7 @@ struct OperatorTriggerTests {
             #expect(await shared.post("TodoItem", body).status == 201)
         }
         let link = try await shared.link("TodoItem")
-        #expect(await shared.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
+        #expect(await shared.servers[0].send("DELETE", "/tables/TodoItem/a").status == 204)
         try shared.psql.execute(
             """
             INSERT INTO "TodoItem" ("id", "text", "complete") VALUES ('a', 'two', FALSE)

@@ -88,7 +88,7 @@ struct ReaderPoolTests {
         }
         try await writes.insert("a")
         let lock = try Self.lock(writes.url)
-        let (refused, answered) = (Count(), Count())
+        let (rejected, answered) = (Count(), Count())
         let tooMany = 30
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<2 {
@@ -106,21 +106,21 @@ struct ReaderPoolTests {
                         answered.add()
                     } catch let error as ServerError {
                         #expect(error.status == 503 && error.headers["Retry-After"] != nil)
-                        refused.add()
+                        rejected.add()
                     } catch {
                         Issue.record(error)
                     }
                 }
             }
             await #expect(throws: Never.self) {
-                try await PostgresWrites.soon { refused.value == tooMany }
+                try await PostgresWrites.soon { rejected.value == tooMany }
             }
             // No read was answered, and writes continue: they have a separate connection.
             #expect(answered.value == 0)
             #expect(throws: Never.self) { try lock.execute("COMMIT") }
             await group.waitForAll()
         }
-        #expect(refused.value == tooMany)
+        #expect(rejected.value == tooMany)
         #expect(answered.value == Self.queueMax)
         #expect(try await writes.row("a") != nil)
         await writes.store.stop()
@@ -133,13 +133,13 @@ struct ReaderPoolTests {
         let url = try cluster.database()
         var limits = ServerLimits()
         limits.queryTime = .milliseconds(300)
-        let door = try await Door(onPostgres: true, database: url, limits: limits)
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        let server = try await TestServer(onPostgres: true, database: url, limits: limits)
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
         let lock = try Self.lock(url)
         await withTaskGroup(of: ServerResponse.self) { group in
             for number in 0..<20 {
                 let target = ["", "/a", "/$digest", "?$count=true"][number % 4]
-                group.addTask { await door.send("GET", "/tables/TodoItem" + target) }
+                group.addTask { await server.send("GET", "/tables/TodoItem" + target) }
             }
             var busy = 0
             for await answer in group {
@@ -154,7 +154,7 @@ struct ReaderPoolTests {
         try lock.execute("COMMIT")
         var answer = ServerResponse(status: 0)
         for _ in 0..<50 where answer.status != 200 {
-            answer = await door.send("GET", "/tables/TodoItem/a")
+            answer = await server.send("GET", "/tables/TodoItem/a")
         }
         #expect(answer.status == 200)
         withExtendedLifetime(cluster) {}

@@ -15,7 +15,7 @@ import TidelineTestKit
 struct RoundTripTests {
     private struct Tapped {
         let tap: WireTap
-        let door: Door
+        let server: TestServer
         let store: PostgresTableStore
         let url: String
 
@@ -26,12 +26,12 @@ struct RoundTripTests {
             options.readers = 2
             let store = try PostgresTableStore(url: tap.url, options: options)
             self.store = store
-            var merged = TableDefinition("Merged", columns: Door.todo.schema.columns)
+            var merged = TableDefinition("Merged", columns: TestServer.todo.schema.columns)
             merged.conflict = .merge
-            var hard = TableDefinition("Hard", columns: Door.todo.schema.columns)
+            var hard = TableDefinition("Hard", columns: TestServer.todo.schema.columns)
             hard.softDelete = false
-            door = try await Door(
-                [Door.todo, merged, hard],
+            server = try await TestServer(
+                [TestServer.todo, merged, hard],
                 onPostgres: false,
                 clock: TestClock(Int64(Date().timeIntervalSince1970 * 1_000_000)),
                 relay: { _ in store }
@@ -49,7 +49,7 @@ struct RoundTripTests {
         }
 
         func send(_ method: String, _ target: String, _ body: String? = nil) async {
-            let answer = await door.send(method, "/tables/" + target, body)
+            let answer = await server.send(method, "/tables/" + target, body)
             let expected = ["POST": 201, "DELETE": 204][method] ?? 200
             #expect(answer.status == expected, "\(method) \(target): \(answer.text)")
         }
@@ -110,14 +110,14 @@ struct RoundTripTests {
         }
         let batch = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
         try await expectTwo(tapped) {
-            let answer = await tapped.door.send("POST", "/$batch", batch)
+            let answer = await tapped.server.send("POST", "/$batch", batch)
             let answers = answer.row["responses"] as? [[String: Any]] ?? []
             #expect(answers.count == 66)
             let isDone = answers.allSatisfy { ($0["status"] as? Int ?? 0) / 100 == 2 }
             #expect(isDone, "\(answer.text.prefix(400))")
         }
         // A repeated request is found in the ledger, and only updated there.
-        try await expectTwo(tapped) { _ = await tapped.door.send("POST", "/$batch", batch) }
+        try await expectTwo(tapped) { _ = await tapped.server.send("POST", "/$batch", batch) }
         await tapped.stop()
     }
 
@@ -142,12 +142,12 @@ struct RoundTripTests {
     func aMergeNeedsOneMoreForItsBase() async throws {
         let tapped = try await Tapped()
         await tapped.send("POST", "Merged", #"{"id":"a","text":"one","rank":1}"#)
-        let first = await tapped.door.send("GET", "/tables/Merged/a")
+        let first = await tapped.server.send("GET", "/tables/Merged/a")
         await tapped.send("PATCH", "Merged/a", #"{"rank":2}"#)
         let transactions = try await tapped.transactions {
             var headers = HTTPFields()
             headers.append("If-Match", first.headers["ETag"] ?? "")
-            let answer = await tapped.door.send(
+            let answer = await tapped.server.send(
                 "PATCH",
                 "/tables/Merged/a",
                 #"{"text":"two"}"#,
@@ -195,7 +195,7 @@ struct RoundTripTests {
         options.readers = 2
         options.limits.cascadeRows = 2
         let store = try PostgresTableStore(url: tap.url, options: options)
-        let door = try await Door(
+        let server = try await TestServer(
             FieldService.tables(),
             onPostgres: false,
             clock: TestClock(Int64(Date().timeIntervalSince1970 * 1_000_000)),
@@ -205,7 +205,7 @@ struct RoundTripTests {
             let parts = rows.enumerated().map { place, row in
                 BatchPart("\(place)", "POST", "/tables/\(table)", FieldService.json(row.0, row.1))
             }
-            let answer = await door.batch(parts)
+            let answer = await server.batch(parts)
             #expect(answer.partStatuses == rows.map { _ in 201 }, "\(answer.text.prefix(400))")
         }
         let numbers = 0..<50
@@ -220,7 +220,7 @@ struct RoundTripTests {
         try other.run("SELECT pg_advisory_lock(6072326742)")
         for isPending in [false, true] {
             if isPending {
-                #expect(await door.send("DELETE", "/tables/Customer/gone").status == 204)
+                #expect(await server.send("DELETE", "/tables/Customer/gone").status == 204)
             }
             let before = tap.transactions.count
             await insert("Visit", numbers.map { ("v\($0)\(isPending)", ["jobID": "j\($0)"]) })

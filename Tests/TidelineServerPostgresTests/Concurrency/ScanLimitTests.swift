@@ -19,21 +19,21 @@ struct ScanLimitTests {
     /// Servers on one table: one whose time limit is too short for all its rows, and one with enough time.
     private struct Servers {
         let url: String
-        let hurried: Door
-        let patient: Door
+        let hurried: TestServer
+        let patient: TestServer
 
         init() async throws {
             url = try PostgresCluster.shared().database()
             var limits = ServerLimits()
             limits.queryTime = .seconds(120)
-            patient = try await Door(onPostgres: true, database: url, limits: limits)
+            patient = try await TestServer(onPostgres: true, database: url, limits: limits)
             limits.queryTime = .milliseconds(60)
             // Its first read of the tables has no more time than that, either.
-            var door: Door?
-            for _ in 0..<50 where door == nil {
-                door = try? await Door(onPostgres: true, database: url, limits: limits)
+            var server: TestServer?
+            for _ in 0..<50 where server == nil {
+                server = try? await TestServer(onPostgres: true, database: url, limits: limits)
             }
-            hurried = try #require(door)
+            hurried = try #require(server)
             let body = #"{"id":"0","text":"first"}"#
             let first = await patient.send("POST", "/tables/TodoItem", body)
             try #require(first.status == 201)
@@ -86,7 +86,7 @@ struct ScanLimitTests {
         try await servers.fill()
         for question in Self.questions {
             let answer = await servers.hurried.send("GET", "/tables/TodoItem" + question)
-            expectRefusal(answer, question)
+            expectRejection(answer, question)
         }
         // The changes since before all rows are paged, so that each page ends in time.
         let changes = await servers.hurried.send("GET", link)
@@ -94,9 +94,12 @@ struct ScanLimitTests {
             #expect(changes.row["nextLink"] != nil && changes.deltaLink == nil)
             #expect(changes.rows.count <= 1000)
         } else {
-            expectRefusal(changes, "changes")
+            expectRejection(changes, "changes")
         }
-        expectRefusal(await servers.hurried.send("GET", link + "&$count=true"), "changes, counted")
+        expectRejection(
+            await servers.hurried.send("GET", link + "&$count=true"),
+            "changes, counted"
+        )
         // None of this delays later callers, or the server with enough time.
         var row = ServerResponse(status: 0)
         for _ in 0..<50 where row.status != 200 {
@@ -110,7 +113,7 @@ struct ScanLimitTests {
         #expect(counted.row["count"] as? Int == Self.rows + 1, "\(counted.text.prefix(300))")
     }
 
-    private func expectRefusal(_ answer: ServerResponse, _ question: String) {
+    private func expectRejection(_ answer: ServerResponse, _ question: String) {
         // 503 if the machine is so slow that the query waits most of the time.
         #expect([400, 503].contains(answer.status), "\(question): \(answer.text.prefix(300))")
         #expect(answer.error.contains("limits.queryTime"), "\(question): \(answer.error)")

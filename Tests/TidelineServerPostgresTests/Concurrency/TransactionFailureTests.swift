@@ -92,22 +92,22 @@ struct TransactionFailureTests {
     @Test("A failed transaction is retried or rejected, depending on its error", arguments: cases)
     func transactionsAreRetriedOrRejected(one: Case) async throws {
         let url = try PostgresCluster.shared().database()
-        let door = try await Door(onPostgres: true, database: url)
+        let server = try await TestServer(onPostgres: true, database: url)
         let psql = try PostgresConnection(PostgresAddress(url))
         try psql.execute(Self.fail(one))
         let body = #"{"id":"fails","text":"once"}"#
         func post() async -> ServerResponse {
-            await door.send("POST", "/tables/TodoItem", body, headers: Self.named("one"))
+            await server.send("POST", "/tables/TodoItem", body, headers: Self.named("one"))
         }
         let answer = await post()
         #expect(answer.status == one.status, "\(answer.text)")
         #expect((answer.headers["Retry-After"] != nil) == (one.status == 503))
         if !one.code.isEmpty { #expect(answer.text.contains(one.code)) }
         #expect(try psql.run("SELECT last_value FROM tries").integer(0, 0) == Int64(one.tries))
-        let isThere = await door.send("GET", "/tables/TodoItem/fails").status == 200
+        let isThere = await server.send("GET", "/tables/TodoItem/fails").status == 200
         #expect(isThere == (one.status == 201))
         // Other writes are unaffected, and the same request is executed once, when that is possible.
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"next"}"#).status == 201)
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"next"}"#).status == 201)
         try psql.execute("DROP TRIGGER tideline_z_fail ON \"TodoItem\"")
         let again = await post()
         #expect(again.status == 201, "\(again.text)")
@@ -122,25 +122,30 @@ struct TransactionFailureTests {
     private static let briefLock = 9000
 
     /// A server whose lock waits are checked for a deadlock after a second.
-    private static func begin() async throws -> (door: Door, url: String, psql: PostgresConnection)
-    {
+    private static func begin() async throws -> (
+        server: TestServer, url: String, psql: PostgresConnection
+    ) {
         let cluster = try PostgresCluster.shared()
         let url = try cluster.database()
         let name = PostgresCluster.name(in: url)
         try cluster.psql("ALTER DATABASE \(name) SET deadlock_timeout = '1s'", in: "postgres")
-        let door = try await Door(onPostgres: true, database: url, briefLock: Self.briefLock)
+        let server = try await TestServer(
+            onPostgres: true,
+            database: url,
+            briefLock: Self.briefLock
+        )
         for id in ["a", "b"] {
             let body = #"{"id":"\#(id)","text":"first"}"#
-            try #require(await door.send("POST", "/tables/TodoItem", body).status == 201)
+            try #require(await server.send("POST", "/tables/TodoItem", body).status == 201)
         }
-        return (door, url, try PostgresConnection(PostgresAddress(url)))
+        return (server, url, try PostgresConnection(PostgresAddress(url)))
     }
 
     /// Returns when a server waits for a row.
     private static func waits(in url: String) async throws {
-        let look = try PostgresConnection(PostgresAddress(url))
+        let connection = try PostgresConnection(PostgresAddress(url))
         try await PostgresWrites.soon {
-            try look.run(
+            try connection.run(
                 """
                 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
                 AND wait_event_type = 'Lock' AND query LIKE '%FOR UPDATE%'
@@ -173,7 +178,7 @@ struct TransactionFailureTests {
     /// The server's transaction is the one that fails: it has waited longer.
     @Test("A write whose transaction ends in a deadlock is retried")
     func aDeadlockIsRetried() async throws {
-        let (door, url, psql) = try await Self.begin()
+        let (server, url, psql) = try await Self.begin()
         for _ in 0..<4 {
             try psql.execute(
                 """
@@ -181,7 +186,7 @@ struct TransactionFailureTests {
                 UPDATE "TodoItem" SET "text" = 'beside' WHERE "id" = 'b'
                 """
             )
-            let write = Task { await door.send("POST", "/$batch", Self.group) }
+            let write = Task { await server.send("POST", "/$batch", Self.group) }
             try await Self.waits(in: url)
             try psql.execute(
                 "UPDATE \"TodoItem\" SET \"text\" = 'beside' WHERE \"id\" = 'a'; COMMIT"
@@ -189,9 +194,9 @@ struct TransactionFailureTests {
             let answer = await write.value
             #expect(Self.statuses(answer) == [200, 200, 201], "\(answer.text)")
             #expect(try Self.texts(psql) == ["second", "second", "second"])
-            if try await Self.isTold(psql) { return }
+            if try await Self.isReported(psql) { return }
             // Too late: the server's check was before the deadlock existed.
-            #expect(await door.send("DELETE", "/tables/TodoItem/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/TodoItem/c").status == 204)
             try psql.execute("SET tideline.own = 'on'; DELETE FROM \"TodoItem\" WHERE \"id\" = 'c'")
             try psql.execute("RESET tideline.own")
         }
@@ -199,7 +204,7 @@ struct TransactionFailureTests {
     }
 
     /// Whether PostgreSQL has counted a deadlock, which it reports with a delay.
-    private static func isTold(_ psql: PostgresConnection) async throws -> Bool {
+    private static func isReported(_ psql: PostgresConnection) async throws -> Bool {
         let count = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         return try await becomesTrue(within: .seconds(12)) {
             try psql.run(count).integer(0, 0) > 0
@@ -218,31 +223,35 @@ struct TransactionFailureTests {
             "ALTER DATABASE \(name) SET default_transaction_isolation = 'repeatable read'",
             in: "postgres"
         )
-        let door = try await Door(onPostgres: true, database: url, briefLock: Self.briefLock)
+        let server = try await TestServer(
+            onPostgres: true,
+            database: url,
+            briefLock: Self.briefLock
+        )
         try psql.execute("BEGIN; UPDATE \"TodoItem\" SET \"text\" = 'beside', \"rank\" = 7")
-        let write = Task { await door.send("POST", "/$batch", Self.group) }
+        let write = Task { await server.send("POST", "/$batch", Self.group) }
         try await Self.waits(in: url)
         try psql.execute("COMMIT")
         let answer = await write.value
         #expect(Self.statuses(answer) == [200, 200, 201], "\(answer.text)")
         #expect(try Self.texts(psql) == ["second", "second", "second"])
         // The write was planned on the row of the other transaction.
-        #expect(await door.send("GET", "/tables/TodoItem/a").row["rank"] as? Double == 7)
+        #expect(await server.send("GET", "/tables/TodoItem/a").row["rank"] as? Double == 7)
     }
 
     @Test("One of two concurrent inserts of a row on two servers is rejected")
     func oneOfTwoConcurrentInsertsIsRejected() async throws {
         let url = try PostgresCluster.shared().database()
-        let doors = [
-            try await Door(onPostgres: true, database: url),
-            try await Door(onPostgres: true, database: url),
+        let servers = [
+            try await TestServer(onPostgres: true, database: url),
+            try await TestServer(onPostgres: true, database: url),
         ]
         for number in 0..<20 {
             let statuses = await withTaskGroup(of: Int.self) { group in
-                for door in doors {
+                for server in servers {
                     group.addTask {
                         let body = #"{"id":"r\#(number)"}"#
-                        return await door.send("POST", "/tables/TodoItem", body).status
+                        return await server.send("POST", "/tables/TodoItem", body).status
                     }
                 }
                 return await group.reduce(into: []) { $0.append($1) }

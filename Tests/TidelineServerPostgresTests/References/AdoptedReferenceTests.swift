@@ -44,33 +44,35 @@ struct AdoptedReferenceTests {
         return tables
     }
 
-    private func door(_ tables: [TableDefinition]) async throws -> (door: Door, url: String) {
+    private func server(
+        _ tables: [TableDefinition]
+    ) async throws -> (server: TestServer, url: String) {
         let url = try PostgresCluster.shared().database()
         try PostgresConnection(PostgresAddress(url)).execute(Self.script)
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
         configuration.tables = tables
         try ServerDatabase(configuration).migrate()
-        return (try await Door(tables, onPostgres: true, database: url), url)
+        return (try await TestServer(tables, onPostgres: true, database: url), url)
     }
 
     @Test("A foreign key is a reference with its rule")
     func rules() async throws {
-        let (door, url) = try await door(Self.tables())
+        let (server, url) = try await server(Self.tables())
         let orphan = #"{"id":"x","customer_id":"nobody"}"#
-        let refused = await door.send("POST", "/tables/job", orphan)
-        #expect(refused.referenceError == "409 parentNotFound customer_id customer")
-        #expect(await door.send("PATCH", "/tables/note/n", #"{"job_id":"j"}"#).status == 200)
-        let kept = await door.send("DELETE", "/tables/customer/c")
+        let rejected = await server.send("POST", "/tables/job", orphan)
+        #expect(rejected.referenceError == "409 parentNotFound customer_id customer")
+        #expect(await server.send("PATCH", "/tables/note/n", #"{"job_id":"j"}"#).status == 200)
+        let kept = await server.send("DELETE", "/tables/customer/c")
         #expect(kept.referenceError == "409 rowIsReferenced job_id note")
-        #expect(await door.send("PATCH", "/tables/note/n", #"{"job_id":null}"#).status == 200)
-        #expect(await door.send("DELETE", "/tables/customer/c").status == 204)
-        #expect(await door.send("GET", "/tables/job").ids.isEmpty)
-        #expect(await door.send("GET", "/tables/note/n").row["customer_id"] is NSNull)
+        #expect(await server.send("PATCH", "/tables/note/n", #"{"job_id":null}"#).status == 200)
+        #expect(await server.send("DELETE", "/tables/customer/c").status == 204)
+        #expect(await server.send("GET", "/tables/job").ids.isEmpty)
+        #expect(await server.send("GET", "/tables/note/n").row["customer_id"] is NSNull)
         // The tombstones are there, as the foreign keys need them.
         let psql = try PostgresConnection(PostgresAddress(url))
         #expect(try psql.run("SELECT count(*) FROM job WHERE deleted").integer(0, 0) == 1)
-        await door.store.stop()
+        await server.store.stop()
     }
 
     @Test("A declared reference takes precedence")
@@ -80,10 +82,10 @@ struct AdoptedReferenceTests {
                 TableReference("customer_id", to: "customer", onDelete: .restrict)
             ]
         }
-        let (door, _) = try await door(tables)
-        let kept = await door.send("DELETE", "/tables/customer/c")
+        let (server, _) = try await server(tables)
+        let kept = await server.send("DELETE", "/tables/customer/c")
         #expect(kept.referenceError == "409 rowIsReferenced customer_id job")
-        await door.store.stop()
+        await server.store.stop()
     }
 
     /// A server that does not check a reference leaves it to PostgreSQL.
@@ -95,11 +97,11 @@ struct AdoptedReferenceTests {
                 TableReference("customer_id", to: "customer", onDelete: .none)
             ]
         }
-        let (door, url) = try await door(tables)
+        let (server, url) = try await server(tables)
         // Another program has dropped the row, and the server's own check has not seen it.
         let orphan = #"{"id":"x","customer_id":"nobody","job_id":"j"}"#
-        let refused = await door.send("POST", "/tables/note", orphan)
-        #expect(refused.status == 400 && refused.code == "foreignKeyConstraint")
+        let rejected = await server.send("POST", "/tables/note", orphan)
+        #expect(rejected.status == 400 && rejected.code == "foreignKeyConstraint")
         // The tombstone of a job is referenced by a tombstone of a note, and the job is deleted for good.
         let psql = try PostgresConnection(PostgresAddress(url))
         try psql.execute(
@@ -108,8 +110,8 @@ struct AdoptedReferenceTests {
             ALTER TABLE job ADD FOREIGN KEY (customer_id) REFERENCES customer (id);
             """
         )
-        let kept = await door.send("DELETE", "/tables/customer/c")
+        let kept = await server.send("DELETE", "/tables/customer/c")
         #expect(kept.referenceError == "409 rowIsReferenced customer_id job")
-        await door.store.stop()
+        await server.store.stop()
     }
 }

@@ -35,15 +35,15 @@ struct ReferenceRaceTests {
     )
     func noOrphans(_ seed: UInt64, _ cascadeRows: Int) async throws {
         let url = try PostgresCluster.shared().database()
-        let made = try await Self.doors(url, cascadeRows: cascadeRows)
+        let created = try await Self.servers(url, cascadeRows: cascadeRows)
         let unexpected = try await withThrowingTaskGroup(of: [String].self) { group in
             for number in 0..<6 {
                 group.addTask {
                     var dice = SeededGenerator(seed: seed &* 100 &+ UInt64(number))
                     var unexpected: [String] = []
                     for turn in 0..<40 {
-                        let door = made[number % 2]
-                        let answer = await Self.act(door, number, turn, &dice)
+                        let server = created[number % 2]
+                        let answer = await Self.act(server, number, turn, &dice)
                         let isExpected = [200, 201, 204, 404, 409, 410, 503].contains(answer.status)
                         if !isExpected { unexpected.append("\(answer.status) \(answer.text)") }
                     }
@@ -58,17 +58,17 @@ struct ReferenceRaceTests {
             try psql.run("SELECT count(*) FROM tideline.cascades").integer(0, 0) == 0
         }
         #expect(try psql.run(Self.orphans).integer(0, 0) == 0)
-        for door in made { await door.store.stop() }
+        for server in created { await server.store.stop() }
     }
 
     /// Two servers on one database.
-    private static func doors(_ url: String, cascadeRows: Int) async throws -> [Door] {
+    private static func servers(_ url: String, cascadeRows: Int) async throws -> [TestServer] {
         var limits = ServerLimits()
         limits.cascadeRows = cascadeRows
-        var doors: [Door] = []
+        var servers: [TestServer] = []
         for _ in 0..<2 {
-            doors.append(
-                try await Door(
+            servers.append(
+                try await TestServer(
                     FieldService.tables(),
                     onPostgres: true,
                     database: url,
@@ -76,12 +76,12 @@ struct ReferenceRaceTests {
                 )
             )
         }
-        return doors
+        return servers
     }
 
     /// Sends a random write on a few parents, on which all tasks meet.
     private static func act(
-        _ door: Door,
+        _ server: TestServer,
         _ number: Int,
         _ turn: Int,
         _ dice: inout SeededGenerator
@@ -91,23 +91,24 @@ struct ReferenceRaceTests {
         let id = "\(number)-\(turn)"
         let restore = #"{"deleted":false}"#
         switch Int.random(in: 0..<10, using: &dice) {
-        case 0: return await door.send("DELETE", "/tables/Customer/\(customer)")
-        case 1: return await door.send("DELETE", "/tables/Job/\(job)")
-        case 2: return await door.send("POST", "/tables/Customer", FieldService.json(customer, [:]))
-        case 3: return await door.send("PATCH", "/tables/Customer/\(customer)", restore)
-        case 4: return await door.send("PATCH", "/tables/Job/\(job)", restore)
+        case 0: return await server.send("DELETE", "/tables/Customer/\(customer)")
+        case 1: return await server.send("DELETE", "/tables/Job/\(job)")
+        case 2:
+            return await server.send("POST", "/tables/Customer", FieldService.json(customer, [:]))
+        case 3: return await server.send("PATCH", "/tables/Customer/\(customer)", restore)
+        case 4: return await server.send("PATCH", "/tables/Job/\(job)", restore)
         case 5:
             let body = FieldService.json(job, ["customerID": customer])
-            return await door.send("POST", "/tables/Job", body)
+            return await server.send("POST", "/tables/Job", body)
         case 6:
             let body = FieldService.json(nil, ["customerID": customer])
-            return await door.send("PATCH", "/tables/Job/\(job)", body)
+            return await server.send("PATCH", "/tables/Job/\(job)", body)
         case 7:
             let body = FieldService.json(id, ["customerID": customer])
-            return await door.send("POST", "/tables/Note", body)
+            return await server.send("POST", "/tables/Note", body)
         default:
             let body = FieldService.json(id, ["jobID": job])
-            return await door.send("POST", "/tables/Visit", body)
+            return await server.send("POST", "/tables/Visit", body)
         }
     }
 
@@ -136,7 +137,7 @@ struct ReferenceRaceTests {
     )
     func acceptedRowsStay(_ seed: UInt64) async throws {
         let url = try PostgresCluster.shared().database()
-        let doors = try await Self.doors(url, cascadeRows: 2)
+        let servers = try await Self.servers(url, cascadeRows: 2)
         let journal = Journal()
         for round in 0..<Self.rounds {
             let customer = "c\(round)"
@@ -147,15 +148,15 @@ struct ReferenceRaceTests {
                 let job = FieldService.json("\(customer)-\(number)", ["customerID": customer])
                 parts.append(BatchPart("\(number)", "POST", "/tables/Job", job))
             }
-            #expect(await doors[0].batch(parts).partStatuses.allSatisfy { $0 == 201 })
+            #expect(await servers[0].batch(parts).partStatuses.allSatisfy { $0 == 201 })
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
                     var dice = SeededGenerator(seed: seed &* 10_000 &+ UInt64(round))
                     // The other tasks send a few writes before, so that the requests meet in different places.
                     for _ in 0..<Int.random(in: 0..<4, using: &dice) {
-                        _ = await doors[0].send("GET", "/tables/Customer/\(customer)")
+                        _ = await servers[0].send("GET", "/tables/Customer/\(customer)")
                     }
-                    let answer = await doors[0].send("DELETE", "/tables/Customer/\(customer)")
+                    let answer = await servers[0].send("DELETE", "/tables/Customer/\(customer)")
                     #expect([204, 409, 503].contains(answer.status), "\(answer.text)")
                     guard answer.status == 204 else { return }
                     journal.entries.withLock { $0.deletes[customer] = $0.tick() }
@@ -165,7 +166,7 @@ struct ReferenceRaceTests {
                         var dice = SeededGenerator(
                             seed: seed &* 10_000 &+ UInt64(round * 100 + number)
                         )
-                        await Self.insert(customer, number, doors[1], journal, &dice)
+                        await Self.insert(customer, number, servers[1], journal, &dice)
                     }
                 }
             }
@@ -189,15 +190,15 @@ struct ReferenceRaceTests {
         #expect(try psql.run(Self.orphans).integer(0, 0) == 0)
         // Both outcomes have occurred.
         #expect(!end.deletes.isEmpty && end.deletes.count < Self.rounds)
-        for door in doors { await door.store.stop() }
+        for server in servers { await server.store.stop() }
     }
 
     @Test("An insert waits for a large delete on another server that has checked the restrictions")
     func insertDuringALargeDelete() async throws {
         let url = try PostgresCluster.shared().database()
         let psql = try PostgresConnection(PostgresAddress(url))
-        let doors = try await Self.doors(url, cascadeRows: 2)
-        let (one, two) = (doors[0], doors[1])
+        let servers = try await Self.servers(url, cascadeRows: 2)
+        let (one, two) = (servers[0], servers[1])
         var parts = [BatchPart("c", "POST", "/tables/Customer", FieldService.json("c", [:]))]
         for job in ["j1", "j2", "j3", "j4", "j5"] {
             let body = FieldService.json(job, ["customerID": "c"])
@@ -224,7 +225,7 @@ struct ReferenceRaceTests {
             try psql.run("SELECT count(*) FROM tideline.cascades").integer(0, 0) == 0
         }
         #expect(await two.send("GET", "/tables/Job").ids.isEmpty)
-        for door in doors { await door.store.stop() }
+        for server in servers { await server.store.stop() }
     }
 
     private static func isWaiting(for kind: String, _ psql: PostgresConnection) throws -> Bool {
@@ -245,7 +246,7 @@ struct ReferenceRaceTests {
     private static func insert(
         _ customer: String,
         _ number: Int,
-        _ door: Door,
+        _ server: TestServer,
         _ journal: Journal,
         _ dice: inout SeededGenerator
     ) async {
@@ -255,7 +256,7 @@ struct ReferenceRaceTests {
             let id = "\(job)-\(number)-\(turn)"
             let isInvoice = isPaid && turn > 0
             let sent = journal.entries.withLock { $0.tick() }
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 isInvoice ? "/tables/Invoice" : "/tables/Visit",
                 FieldService.json(id, ["jobID": job])

@@ -13,27 +13,27 @@ import TidelineServerSQLite
     private static func database(_ path: String) throws -> ServerDatabase {
         var configuration = ServerConfiguration()
         configuration.database = .sqlite(path: path)
-        configuration.tables = [Door.todo]
+        configuration.tables = [TestServer.todo]
         return try ServerDatabase(configuration)
     }
 
     @Test("A backup copies the database while rows are written")
     func copiesWhileRowsAreWritten() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             for index in 0..<100 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
             }
             let database = try Self.database(directory + "/a.db")
             async let writes: Void = {
                 for index in 100..<300 {
-                    _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
+                    _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
                 }
             }()
             let copy = directory + "/copy.db"
             let bytes = try database.backup(to: copy)
             await writes
-            await door.store.stop()
+            await server.store.stop()
             let attributes = try FileManager.default.attributesOfItem(atPath: copy)
             #expect(attributes[.posixPermissions] as? Int == 0o600)
             #expect(attributes[.size] as? Int64 == bytes)
@@ -41,7 +41,7 @@ import TidelineServerSQLite
                 .filter { $0.hasPrefix("copy") }
             #expect(files == ["copy.db"])
             try checkPrefix(copy)
-            let restored = try await Door(path: copy)
+            let restored = try await TestServer(path: copy)
             #expect(await restored.send("GET", "/tables/TodoItem/99").status == 200)
             await restored.store.stop()
         }
@@ -53,8 +53,8 @@ import TidelineServerSQLite
         let count = try copy.integer("SELECT count(*) FROM TodoItem") ?? 0
         let last = try copy.integer("SELECT max(CAST(id AS INTEGER)) FROM TodoItem") ?? 0
         #expect(count >= 100 && count == last + 1)
-        let stamp = try copy.integer("SELECT max(updatedAt) FROM TodoItem")
-        #expect(try copy.integer("SELECT stamp FROM tideline_tables") == stamp)
+        let timestamp = try copy.integer("SELECT max(updatedAt) FROM TodoItem")
+        #expect(try copy.integer("SELECT stamp FROM tideline_tables") == timestamp)
     }
 
     @Test(
@@ -63,7 +63,7 @@ import TidelineServerSQLite
     )
     func overwritesNothing(_ name: String) async throws {
         try await withTemporaryDirectory { directory in
-            try await Door(path: directory + "/a.db").store.stop()
+            try await TestServer(path: directory + "/a.db").store.stop()
             try Data("mine".utf8).write(to: URL(filePath: directory + "/" + name))
             let database = try Self.database(directory + "/a.db")
             let error = #expect(throws: DatabaseError.self) {
@@ -81,7 +81,7 @@ import TidelineServerSQLite
     @Test("A backup removes the files of a killed backup but not those of a running one")
     func removesTheFilesOfAKilledBackup() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             let copy = directory + "/copy.db"
             let kept = ["copy.db.partial-1", "copy.db.partial-x", "other.db.partial-7"]
             let left = ["copy.db.partial-99999", "copy.db.partial-99999-journal"]
@@ -95,7 +95,7 @@ import TidelineServerSQLite
             let files = try FileManager.default.contentsOfDirectory(atPath: directory)
                 .filter { $0.contains("partial") }
             #expect(files.sorted() == kept)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -125,15 +125,15 @@ import TidelineServerSQLite
     func aNewEpochNeedsExclusiveAccessToTheFile() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path)
-            let before = await door.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
+            let server = try await TestServer(path: path)
+            let before = await server.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
             let database = try Self.database(path)
             let error = #expect(throws: DatabaseError.self) { try database.renewEpoch() }
             #expect(error?.code == .inUse)
-            await door.store.stop()
+            await server.store.stop()
             let epoch = try database.renewEpoch()
             #expect(epoch != before && !epoch.isEmpty)
-            let again = try await Door(path: path)
+            let again = try await TestServer(path: path)
             let after = await again.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
             #expect(after == epoch)
             await again.store.stop()

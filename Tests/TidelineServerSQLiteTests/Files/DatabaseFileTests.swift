@@ -128,7 +128,7 @@ import TidelineTestKit
     func oneServerForEachFile() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let first = try await Door(path: path)
+            let first = try await TestServer(path: path)
             try FileManager.default.createSymbolicLink(
                 atPath: directory + "/b.db",
                 withDestinationPath: path
@@ -142,7 +142,7 @@ import TidelineTestKit
             }
             #expect(await first.send("POST", "/tables/TodoItem", "{}").status == 201)
             await first.store.stop()
-            let second = try await Door(path: path)
+            let second = try await TestServer(path: path)
             #expect(await second.send("GET", "/tables/TodoItem").rows.count == 1)
             await second.store.stop()
         }
@@ -168,7 +168,7 @@ import TidelineTestKit
             }
             let names = ["near.db", "far.db", "twice.db", "data/up.db", "data/a.db"]
             for name in names {
-                let first = try await Door(path: directory + "/" + name)
+                let first = try await TestServer(path: directory + "/" + name)
                 #expect(files.fileExists(atPath: path + "-lock"))
                 for other in names {
                     let error = #expect(throws: DatabaseError.self, "\(name) \(other)") {
@@ -202,12 +202,12 @@ import TidelineTestKit
     func filesWithoutAMarker() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let old = try await Door(path: path)
+            let old = try await TestServer(path: path)
             _ = await old.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
             await old.store.stop()
             try Database(path: path)
                 .execute("PRAGMA application_id = 0; PRAGMA user_version = 2")
-            let new = try await Door(path: path)
+            let new = try await TestServer(path: path)
             #expect(await new.send("GET", "/tables/TodoItem/a").status == 200)
             await new.store.stop()
             #expect(try Database(path: path).integer("PRAGMA application_id") == 0x5444_4C53)
@@ -221,7 +221,7 @@ import TidelineTestKit
             configuration.port = 0
             configuration.database = .sqlite(path: directory + "/a.db")
             configuration.log.level = .error
-            configuration.tables = [Door.todo]
+            configuration.tables = [TestServer.todo]
             let server = TidelineServer(configuration: configuration)
             _ = try await server.start()
             await server.stop()

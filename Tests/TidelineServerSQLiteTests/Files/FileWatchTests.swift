@@ -66,8 +66,8 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             var limits = ServerLimits()
             limits.logBytes = 1 << 20
-            let door = try await Door(path: path, limits: limits)
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            let server = try await TestServer(path: path, limits: limits)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
             try FileManager.default.copyItem(atPath: path, toPath: path + ".before")
             func size() throws -> Int {
                 try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
@@ -75,17 +75,17 @@ import TidelineServerSQLite
             let before = try size()
             let text = String(repeating: "x", count: 90_000)
             for _ in 0..<200 where try size() < before + 400_000 {
-                let made = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
-                #expect(made.status == 201)
+                let created = await server.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+                #expect(created.status == 201)
             }
             #expect(try size() >= before + 400_000)
             // Another program may read, and may run a checkpoint.
             try Database(path: path, mode: .existing).execute("PRAGMA wal_checkpoint(PASSIVE)")
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
             try Self.overwrite(path, with: path + ".before")
-            let refused = await door.send("POST", "/tables/TodoItem", "{}")
-            #expect(refused.status == 503 && refused.row["code"] as? String == "databaseReplaced")
-            await door.store.stop()
+            let rejected = await server.send("POST", "/tables/TodoItem", "{}")
+            #expect(rejected.status == 503 && rejected.row["code"] as? String == "databaseReplaced")
+            await server.store.stop()
         }
     }
 
@@ -95,20 +95,20 @@ import TidelineServerSQLite
     func partialCheckpoint() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path)
+            let server = try await TestServer(path: path)
             let body = #"{"text":"\#(String(repeating: "x", count: 600))"}"#
             let other = try Database(path: path, mode: .existing)
             for _ in 0..<40 {
-                #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+                #expect(await server.send("POST", "/tables/TodoItem", body).status == 201)
                 let reader = try Database(path: path, mode: .readOnly)
                 try reader.execute("BEGIN; SELECT count(*) FROM sqlite_master")
-                #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+                #expect(await server.send("POST", "/tables/TodoItem", body).status == 201)
                 try other.execute("PRAGMA wal_checkpoint(PASSIVE)")
-                let next = await door.send("POST", "/tables/TodoItem", body)
+                let next = await server.send("POST", "/tables/TodoItem", body)
                 #expect(next.status == 201, "\(next.row["code"] ?? "")")
                 try reader.execute("COMMIT")
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -116,7 +116,7 @@ import TidelineServerSQLite
     func slip(_ slip: Slip) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let first = try await Door(path: path)
+            let first = try await TestServer(path: path)
             #expect(await first.send("POST", "/tables/TodoItem", "{}").status == 201)
             await first.store.stop()
             try FileManager.default.copyItem(atPath: path, toPath: path + ".before")
@@ -124,18 +124,18 @@ import TidelineServerSQLite
             let log = ServerLog(level: .error, now: { 0 }) { line in
                 lines.withLock { $0 += String(decoding: line, as: UTF8.self) }
             }
-            let door = try await Door(path: path, storeLog: log)
-            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-            #expect(await door.send("GET", "/health/ready").status == 200)
+            let server = try await TestServer(path: path, storeLog: log)
+            #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            #expect(await server.send("GET", "/health/ready").status == 200)
             try slip.make(path)
-            let refused = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
-            #expect(refused.status == 503)
-            #expect(refused.row["code"] as? String == slip.code)
-            #expect(!refused.error.contains(path))
-            #expect(await door.send("GET", "/health/ready").status == 503)
+            let rejected = await server.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+            #expect(rejected.status == 503)
+            #expect(rejected.row["code"] as? String == slip.code)
+            #expect(!rejected.error.contains(path))
+            #expect(await server.send("GET", "/health/ready").status == 503)
             let reported = lines.withLock { $0 }
             #expect(reported.contains(slip.code) && reported.contains(path))
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -143,13 +143,13 @@ import TidelineServerSQLite
     func movedBack() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path)
-            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            let server = try await TestServer(path: path)
+            #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
             try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
-            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 503)
-            await door.store.stop()
+            #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 503)
+            await server.store.stop()
             try FileManager.default.moveItem(atPath: path + ".old", toPath: path)
-            let again = try await Door(path: path)
+            let again = try await TestServer(path: path)
             #expect(await again.send("GET", "/tables/TodoItem/a").status == 200)
             await again.store.stop()
         }
@@ -160,12 +160,12 @@ import TidelineServerSQLite
     func lockFileRemoved() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path)
+            let server = try await TestServer(path: path)
             try FileManager.default.removeItem(atPath: path + "-lock")
             let error = #expect(throws: DatabaseError.self) { try SQLiteTableStore(path: path) }
             #expect(error?.code == .inUse)
-            await door.store.stop()
-            try await Door(path: path).store.stop()
+            await server.store.stop()
+            try await TestServer(path: path).store.stop()
         }
     }
     #endif
@@ -176,7 +176,7 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             try await Self.filled(path).store.stop()
             try Self.damage(path, from: offset)
-            await #expect(throws: DatabaseError.self) { try await Door(path: path) }
+            await #expect(throws: DatabaseError.self) { try await TestServer(path: path) }
         }
     }
 
@@ -187,30 +187,30 @@ import TidelineServerSQLite
         try file.close()
     }
 
-    private static func filled(_ path: String) async throws -> Door {
-        let door = try await Door(path: path)
+    private static func filled(_ path: String) async throws -> TestServer {
+        let server = try await TestServer(path: path)
         let text = String(repeating: "x", count: 500)
         for index in 0..<100 {
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 "/tables/TodoItem",
                 #"{"id":"\#(index)","text":"\#(text)"}"#
             )
             #expect(answer.status == 201)
         }
-        return door
+        return server
     }
 
     @Test("Only its owner may read a new database")
     func permissions() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path)
+            let server = try await TestServer(path: path)
             for end in ["", "-wal", "-shm"] {
                 let attributes = try FileManager.default.attributesOfItem(atPath: path + end)
                 #expect(attributes[.posixPermissions] as? Int == 0o600)
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -222,19 +222,19 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             var epochs: Set<String> = []
             for index in 0..<3 {
-                let door = try await Door(path: path)
-                epochs.insert(try await door.store.epoch())
+                let server = try await TestServer(path: path)
+                epochs.insert(try await server.store.epoch())
                 #expect(
-                    await door.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#).status
+                    await server.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#).status
                         == 201
                 )
-                await door.store.stop()
+                await server.store.stop()
             }
             // A missing lock file proves nothing, and the file is the same.
             try FileManager.default.removeItem(atPath: path + "-lock")
-            let door = try await Door(path: path)
-            epochs.insert(try await door.store.epoch())
-            await door.store.stop()
+            let server = try await TestServer(path: path)
+            epochs.insert(try await server.store.epoch())
+            await server.store.stop()
             #expect(epochs.count == 1)
         }
     }
@@ -252,18 +252,18 @@ import TidelineServerSQLite
             if !asBackup {
                 try FileManager.default.copyItem(atPath: path, toPath: directory + "/copy")
             }
-            let second = try await Door(path: path)
+            let second = try await TestServer(path: path)
             #expect(try await second.store.epoch() == epoch)
             #expect(await second.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 201)
             await second.store.stop()
             try FileManager.default.removeItem(atPath: path)
             try FileManager.default.copyItem(atPath: directory + "/copy", toPath: path)
-            let third = try await Door(path: path)
+            let third = try await TestServer(path: path)
             let renewed = try await third.store.epoch()
             #expect(renewed != epoch)
             await third.store.stop()
             // Once.
-            let fourth = try await Door(path: path)
+            let fourth = try await TestServer(path: path)
             #expect(try await fourth.store.epoch() == renewed)
             await fourth.store.stop()
         }

@@ -16,29 +16,29 @@ import TidelineServerSQLite
     private static func database(_ path: String) throws -> ServerDatabase {
         var configuration = ServerConfiguration()
         configuration.database = .sqlite(path: path)
-        configuration.tables = [Door.todo]
+        configuration.tables = [TestServer.todo]
         return try ServerDatabase(configuration)
     }
 
     /// A backup with the row `a`, and a server's files as a kill leaves them, with the row `b` in the log.
     private static func fill(_ directory: String, _ name: String) async throws {
-        let door = try await Door(path: directory + "/made.db")
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let server = try await TestServer(path: directory + "/made.db")
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         try Self.database(directory + "/made.db").backup(to: directory + "/backup.db")
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
         for end in ["", "-wal"] {
             try files.copyItem(
                 atPath: directory + "/made.db" + end,
                 toPath: directory + "/" + name + end
             )
         }
-        await door.store.stop()
+        await server.store.stop()
     }
 
     private static func ids(_ path: String) async throws -> [String] {
-        let door = try await Door(path: path)
-        let ids = await door.send("GET", "/tables/TodoItem").ids
-        await door.store.stop()
+        let server = try await TestServer(path: path)
+        let ids = await server.send("GET", "/tables/TodoItem").ids
+        await server.store.stop()
         return ids
     }
 
@@ -147,9 +147,9 @@ import TidelineServerSQLite
     func aLedgerEntryThatWasAddedMeanwhileIsDetected() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(path: path)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-            await door.store.stop()
+            let server = try await TestServer(path: path)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            await server.store.stop()
             let copy = directory + "/copy.db"
             let error = #expect(throws: DatabaseError.self) {
                 try ServerDatabase.copy(

@@ -23,20 +23,24 @@ import TidelineTestKit
             var limits = ServerLimits()
             limits.queryTime = .seconds(600)
             let traffic = ServerTraffic()
-            let door = try await Door(path: directory + "/a.db", limits: limits, traffic: traffic)
+            let server = try await TestServer(
+                path: directory + "/a.db",
+                limits: limits,
+                traffic: traffic
+            )
             let text = String(repeating: "ab", count: 5000)
             for number in 0..<200 {
                 let row = #"{"id":"\#(number)","text":"\#(text)"}"#
-                #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+                #expect(await server.send("POST", "/tables/TodoItem", row).status == 201)
             }
             let begun = traffic.store.readWaits.reading.total
-            let reads = (0..<8).map { _ in Task { await door.send("GET", Self.slow) } }
+            let reads = (0..<8).map { _ in Task { await server.send("GET", Self.slow) } }
             // At least one of them has begun.
             try await until { traffic.store.readWaits.reading.total > begun }
             for read in reads { read.cancel() }
             for read in reads { #expect(await read.value.status == 503) }
-            #expect(await door.send("GET", "/tables/TodoItem?$top=1").status == 200)
-            await door.store.stop()
+            #expect(await server.send("GET", "/tables/TodoItem?$top=1").status == 200)
+            await server.store.stop()
         }
     }
 
@@ -45,22 +49,22 @@ import TidelineTestKit
     @Test("A large row is read on a reader, and a small one on the event loop")
     func largeRowsAreNotReadOnTheLoop() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             for (id, count) in [("small", 60_000), ("large", 70_000)] {
                 let text = String(repeating: "x", count: count)
                 let row = #"{"id":"\#(id)","text":"\#(text)"}"#
-                #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
-                #expect(await door.send("GET", "/tables/TodoItem/" + id).status == 200)
+                #expect(await server.send("POST", "/tables/TodoItem", row).status == 201)
+                #expect(await server.send("GET", "/tables/TodoItem/" + id).status == 200)
             }
             let left = Task {
                 while !Task.isCancelled { await Task.yield() }
-                let small = await door.send("GET", "/tables/TodoItem/small").status
-                let large = await door.send("GET", "/tables/TodoItem/large").status
+                let small = await server.send("GET", "/tables/TodoItem/small").status
+                let large = await server.send("GET", "/tables/TodoItem/large").status
                 return [small, large]
             }
             left.cancel()
             #expect(await left.value == [200, 503])
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -70,13 +74,13 @@ import TidelineTestKit
     )
     func largePagesAreNotReadOnTheLoop(query: String) async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             let track: HTTPFields = ["Prefer": "odata.track-changes"]
-            let first = await door.send("GET", "/tables/TodoItem", headers: track)
+            let first = await server.send("GET", "/tables/TodoItem", headers: track)
             func write(_ id: String, bytes: Int) async -> Int {
                 let text = String(repeating: "x", count: bytes)
                 let row = #"{"id":"\#(id)","text":"\#(text)"}"#
-                return await door.send("POST", "/tables/TodoItem", row).status
+                return await server.send("POST", "/tables/TodoItem", row).status
             }
             func readCancelled(_ id: String) async -> Int {
                 let address =
@@ -85,7 +89,7 @@ import TidelineTestKit
                     : query.replacing("%", with: id).replacing(" ", with: "%20")
                 let read = Task {
                     while !Task.isCancelled { await Task.yield() }
-                    return await door.send("GET", "/tables/TodoItem?" + address).status
+                    return await server.send("GET", "/tables/TodoItem?" + address).status
                 }
                 read.cancel()
                 return await read.value
@@ -94,24 +98,24 @@ import TidelineTestKit
             #expect(await readCancelled("small") == 200)
             #expect(await write("large", bytes: 70_000) == 201)
             #expect(await readCancelled("large") == 503)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
     @Test("A write whose caller is cancelled before it starts is not executed")
     func cancelledWritesThatHaveNotStartedAreDropped() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             let write = Task {
                 // Cancelled before it reaches the store.
                 while !Task.isCancelled { await Task.yield() }
-                return await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+                return await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
             }
             write.cancel()
             #expect(await write.value.status == 503)
-            #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
-            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-            await door.store.stop()
+            #expect(await server.send("GET", "/tables/TodoItem/a").status == 404)
+            #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            await server.store.stop()
         }
     }
 
@@ -120,27 +124,29 @@ import TidelineTestKit
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.writeQueue = 10
-            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let server = try await TestServer(path: directory + "/a.db", limits: limits)
             let holder = try Database(path: directory + "/a.db", mode: .existing)
             try holder.execute("BEGIN IMMEDIATE")
             var writes: [Task<Int, Never>] = []
             // The writer takes the first writes, and waits for the lock with them.
             try await until {
-                guard door.store.writeQueueLength < 10 else { return true }
+                guard server.store.writeQueueLength < 10 else { return true }
                 writes.append(
-                    Task { await door.send("POST", "/tables/TodoItem", #"{"text":"left"}"#).status }
+                    Task {
+                        await server.send("POST", "/tables/TodoItem", #"{"text":"left"}"#).status
+                    }
                 )
                 return false
             }
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 503)
             for write in writes { write.cancel() }
-            #expect(door.store.writeQueueLength == 0)
+            #expect(server.store.writeQueueLength == 0)
             try holder.execute("ROLLBACK")
-            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
             var dropped = 0
             for write in writes where await write.value == 503 { dropped += 1 }
             #expect(dropped >= 10)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 }

@@ -26,11 +26,11 @@ import TidelineServerSQLite
     @Test("The stack depth of commit reports does not grow with their number")
     func manyCommitsAreReportedLikeTheFirst() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door(path: directory + "/reports.db")
+            let server = try await TestServer(path: directory + "/reports.db")
             let depths = Depths()
-            try await door.store.watch { _ in depths.take() }
+            try await server.store.watch { _ in depths.take() }
             for _ in 0..<300 {
-                #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+                #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
             }
             let taken = depths.depths.withLock { $0 }
             // The first report is from `watch` itself.
@@ -39,7 +39,7 @@ import TidelineServerSQLite
             let most = commits.max() ?? 0
             let least = commits.min() ?? 0
             #expect(most - least < 4096)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 }
@@ -50,8 +50,12 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .seconds(1)
-            let door = try await Door(path: directory + "/long.db", limits: limits, readers: 2)
-            let list = await door.send(
+            let server = try await TestServer(
+                path: directory + "/long.db",
+                limits: limits,
+                readers: 2
+            )
+            let list = await server.send(
                 "GET",
                 "/tables/TodoItem?$filter=matchesPattern(text,'(a|b)*c$')",
                 headers: ["Prefer": "odata.track-changes"]
@@ -59,20 +63,20 @@ import TidelineServerSQLite
             let link = try #require(list.deltaLink)
             let text = String(repeating: "abcde", count: 1000)
             for _ in 0..<20 {
-                let made = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
-                #expect(made.status == 201)
+                let created = await server.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+                #expect(created.status == 201)
             }
-            #expect(door.statementsKnownLong == 0)
+            #expect(server.statementsKnownLong == 0)
             for _ in 0..<2 {
                 let filter = "matchesPattern(text,'(a|b)*c$')"
-                let digest = await door.send("GET", "/tables/TodoItem/$digest?$filter=" + filter)
+                let digest = await server.send("GET", "/tables/TodoItem/$digest?$filter=" + filter)
                 #expect([200, 400, 503].contains(digest.status))
-                #expect(door.statementsKnownLong == 1)
+                #expect(server.statementsKnownLong == 1)
             }
-            let changes = await door.send("GET", "/tables/TodoItem?" + link)
+            let changes = await server.send("GET", "/tables/TodoItem?" + link)
             #expect([200, 400, 503].contains(changes.status))
-            #expect(door.statementsKnownLong == 2)
-            await door.store.stop()
+            #expect(server.statementsKnownLong == 2)
+            await server.store.stop()
         }
     }
 

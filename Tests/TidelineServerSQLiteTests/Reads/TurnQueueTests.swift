@@ -119,14 +119,14 @@ private final class Order: Sendable {
             try await onThread { started.wait() }
         }
         // After the last attempt it is queued as a long read.
-        #expect(try await threads.run(.brief, of: .nobody) { _, _ in true })
+        #expect(try await threads.run(.brief, of: .unknown) { _, _ in true })
         gate.signal()
         #expect(try await first.value)
         for read in reads { #expect(try await read.value) }
         #expect(order.names == ["a1", "b1", "a2"])
         threads.stop()
         await #expect(throws: ServerError.self) {
-            try await threads.run(.brief, of: .nobody) { _, _ in true }
+            try await threads.run(.brief, of: .unknown) { _, _ in true }
         }
     }
 }

@@ -14,7 +14,7 @@ import TidelineServerSQLite
         init(pages: Int) { committed(pages: pages) }
 
         var isCopyDue: Bool { keeper.isCopyDue }
-        var isHeldByOthers: Bool { keeper.isHeldByOthers }
+        var hasExternalReader: Bool { keeper.hasExternalReader }
         var interruptions: Int { keeper.interruptions }
         var bytes: Int { keeper.bytes }
 
@@ -90,7 +90,7 @@ import TidelineServerSQLite
             #expect(keeper.next() == .restart)
             keeper.restarted(false)
         }
-        #expect(keeper.isHeldByOthers)
+        #expect(keeper.hasExternalReader)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .rest)
         // The checkpoint is retried when the log has grown by a quarter.
@@ -118,7 +118,7 @@ import TidelineServerSQLite
             keeper.restarted(false)
             keeper.longReadEnded()
         }
-        #expect(!keeper.isHeldByOthers)
+        #expect(!keeper.hasExternalReader)
     }
 
     @Test("The write-ahead log stays small during writes and overlapping slow reads")
@@ -127,11 +127,11 @@ import TidelineServerSQLite
             var limits = ServerLimits()
             limits.logBytes = 3 << 20
             let path = directory + "/a.db"
-            let door = try await Door(path: path, limits: limits, readers: 4)
+            let server = try await TestServer(path: path, limits: limits, readers: 4)
             let text = String(repeating: "abcde", count: 10_000)
             func write(_ id: Int) async -> Int {
                 let body = #"{"id":"\#(id)","text":"\#(text)","rank":\#(id)}"#
-                return await door.send("POST", "/tables/TodoItem", body).status
+                return await server.send("POST", "/tables/TodoItem", body).status
             }
             for id in 0..<40 { #expect(await write(id) == 201) }
             let isDone = Flag()
@@ -140,7 +140,7 @@ import TidelineServerSQLite
                     var statuses: Set<Int> = []
                     while !isDone.isSet {
                         let filter = "rank lt 40 and matchesPattern(text,'(a|b)*\(number)$')"
-                        let list = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+                        let list = await server.send("GET", "/tables/TodoItem?$filter=\(filter)")
                         statuses.insert(list.status)
                     }
                     return statuses
@@ -149,16 +149,16 @@ import TidelineServerSQLite
             var largest = 0
             for id in 40..<400 {
                 #expect(await write(id) == 201)
-                largest = max(largest, door.store.logBytes)
+                largest = max(largest, server.store.logBytes)
             }
             isDone.set()
             for reader in readers { #expect(await reader.value.isSubset(of: [200, 400, 503])) }
             // 18 MB were written; a checkpoint may be under way when the log is measured.
             #expect(largest < 16 << 20, "\(largest)")
-            let count = await door.send("GET", "/tables/TodoItem?$count=true&$top=0")
+            let count = await server.send("GET", "/tables/TodoItem?$count=true&$top=0")
             #expect(count.row["count"] as? Int == 400)
-            await door.store.stop()
-            let again = try await Door(path: path)
+            await server.store.stop()
+            let again = try await TestServer(path: path)
             let later = await again.send("GET", "/tables/TodoItem?$count=true&$top=0")
             #expect(later.row["count"] as? Int == 400)
             await again.store.stop()

@@ -77,8 +77,8 @@ import TidelineServerSQLite
         ),
     ]
 
-    private static func send(_ door: Door, _ example: Case) async -> ServerResponse {
-        await door.send(
+    private static func send(_ server: TestServer, _ example: Case) async -> ServerResponse {
+        await server.send(
             example.method,
             "/tables/" + example.path,
             example.body.isEmpty ? nil : example.body,
@@ -87,34 +87,34 @@ import TidelineServerSQLite
         )
     }
 
-    private static func door(_ path: String) async throws -> Door {
-        let door = try await Door([], path: path, dynamic: true)
+    private static func server(_ path: String) async throws -> TestServer {
+        let server = try await TestServer([], path: path, dynamic: true)
         for id in ["a", "dead"] {
             let body = #"{"id":"\#(id)","text":"t"}"#
-            #expect(await door.send("POST", "/tables/Old", body).status == 201)
+            #expect(await server.send("POST", "/tables/Old", body).status == 201)
         }
-        #expect(await door.send("DELETE", "/tables/Old/dead").status == 204)
-        return door
+        #expect(await server.send("DELETE", "/tables/Old/dead").status == 204)
+        return server
     }
 
     @Test("A rejected write creates no table and no column", arguments: cases)
     func rejectedWritesCreateNothing(_ example: Case) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Self.door(path)
+            let server = try await Self.server(path)
             let before = try Self.schema(path)
-            let answer = await Self.send(door, example)
+            let answer = await Self.send(server, example)
             #expect(answer.status == example.status, "\(answer.text)")
             #expect(answer.row["x"] == nil)
             #expect(try Self.schema(path) == before)
-            let row = await door.send("GET", "/tables/Old/a")
+            let row = await server.send("GET", "/tables/Old/a")
             #expect(row.row["x"] == nil && row.row["text"] as? String == "t")
             // A name that was not created can be created with another type.
-            let made = await door.send("POST", "/tables/Old", #"{"x":"text"}"#)
-            #expect(made.status == 201 && made.row["x"] as? String == "text")
-            let new = await door.send("POST", "/tables/New", #"{"a":true,"x":"text"}"#)
+            let created = await server.send("POST", "/tables/Old", #"{"x":"text"}"#)
+            #expect(created.status == 201 && created.row["x"] as? String == "text")
+            let new = await server.send("POST", "/tables/New", #"{"a":true,"x":"text"}"#)
             #expect(new.status == 201, "\(new.text)")
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -127,42 +127,50 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             var limits = ServerLimits()
             limits.rowBytes = 50_000
-            let door = try await Door([], path: path, dynamic: true, limits: limits)
+            let server = try await TestServer([], path: path, dynamic: true, limits: limits)
             let wide = String(repeating: "x", count: 49_000)
             for name in ["text", "b", "c"] {
                 let body = #"{"id":"a","\#(name)":""}"#
-                _ = await door.send(
+                _ = await server.send(
                     name == "text" ? "POST" : "PATCH",
                     "/tables/Old\(name == "text" ? "" : "/a")",
                     body
                 )
             }
             for name in ["text", "b"] {
-                let answer = await door.send("PATCH", "/tables/Old/a", #"{"\#(name)":"\#(wide)"}"#)
+                let answer = await server.send(
+                    "PATCH",
+                    "/tables/Old/a",
+                    #"{"\#(name)":"\#(wide)"}"#
+                )
                 #expect(answer.status == 200)
             }
             let before = try Self.schema(path)
             await withTaskGroup(of: Void.self) { group in
                 for index in 0..<60 {
                     group.addTask {
-                        let made = await door.send("POST", "/tables/Old", #"{"id":"\#(index)"}"#)
-                        #expect(made.status == 201)
+                        let created = await server.send(
+                            "POST",
+                            "/tables/Old",
+                            #"{"id":"\#(index)"}"#
+                        )
+                        #expect(created.status == 201)
                     }
                     group.addTask {
                         let body = #"{"id":"a","n\#(index)":1}"#
-                        #expect(await door.send("POST", "/tables/Old", body).status == 409)
+                        #expect(await server.send("POST", "/tables/Old", body).status == 409)
                     }
                     guard throwsToo else { continue }
                     group.addTask {
                         let body = #"{"c":"\#(wide)","m\#(index)":1}"#
-                        #expect(await door.send("PATCH", "/tables/Old/a", body).status == 413)
+                        #expect(await server.send("PATCH", "/tables/Old/a", body).status == 413)
                     }
                 }
             }
             #expect(try Self.schema(path) == before)
-            let count = await door.send("GET", "/tables/Old?$count=true&$top=0").row["count"]
+            let count = await server.send("GET", "/tables/Old?$count=true&$top=0").row["count"]
             #expect(count as? Int == 61)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -170,36 +178,36 @@ import TidelineServerSQLite
     func concurrentFirstWrites() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door([], path: path, dynamic: true)
+            let server = try await TestServer([], path: path, dynamic: true)
             await withTaskGroup(of: Void.self) { group in
                 for index in 0..<40 {
                     group.addTask {
                         let name = index % 2 == 0 ? "Fresh" : "fresh"
                         let body = #"{"id":"\#(index)","c\#(index % 7)":\#(index)}"#
-                        let made = await door.send("POST", "/tables/\(name)", body)
-                        #expect(made.status == 201, "\(made.text)")
-                        #expect(made.row["c\(index % 7)"] as? Int == index)
+                        let created = await server.send("POST", "/tables/\(name)", body)
+                        #expect(created.status == 201, "\(created.text)")
+                        #expect(created.row["c\(index % 7)"] as? Int == index)
                     }
                 }
             }
-            let rows = await door.send("GET", "/tables/FRESH").rows
+            let rows = await server.send("GET", "/tables/FRESH").rows
             #expect(rows.count == 40)
             #expect(Set(rows.compactMap { $0["version"] as? String }).count == 40)
             #expect(rows.allSatisfy { $0.count == 5 + 7 })
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
     @Test("Only one of several concurrent writes determines the type of a new column")
     func concurrentWritesDoNotChangeTypes() async throws {
         try await withTemporaryDirectory { directory in
-            let door = try await Door([], path: directory + "/a.db", dynamic: true)
-            _ = await door.send("POST", "/tables/T", "{}")
+            let server = try await TestServer([], path: directory + "/a.db", dynamic: true)
+            _ = await server.send("POST", "/tables/T", "{}")
             for round in 0..<20 {
                 let answers = await withTaskGroup(of: ServerResponse.self) { group in
                     for value in ["1.5", #""x""#, "true"] {
                         group.addTask {
-                            await door.send("POST", "/tables/T", #"{"c\#(round)":\#(value)}"#)
+                            await server.send("POST", "/tables/T", #"{"c\#(round)":\#(value)}"#)
                         }
                     }
                     return await group.reduce(into: []) { $0.append($1) }
@@ -209,7 +217,7 @@ import TidelineServerSQLite
                     "\(answers.map(\.text))"
                 )
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -223,39 +231,39 @@ import TidelineServerSQLite
         for name in ["New", "Old"] {
             try await withTemporaryDirectory { directory in
                 let path = directory + "/a.db"
-                let door = try await Door(
+                let server = try await TestServer(
                     [],
                     path: path,
                     dynamic: true,
                     hooks: ["Old": hooks, "New": hooks]
                 )
-                _ = await door.send("POST", "/tables/Old", #"{"id":"a","text":"keep"}"#)
+                _ = await server.send("POST", "/tables/Old", #"{"id":"a","text":"keep"}"#)
                 let before = try Self.schema(path)
-                let refused = await door.send("PATCH", "/tables/Old/a", #"{"x":1}"#)
-                #expect(refused.status == 422)
+                let rejected = await server.send("PATCH", "/tables/Old/a", #"{"x":1}"#)
+                #expect(rejected.status == 422)
                 #expect(try Self.schema(path) == before)
-                let made = await door.send("POST", "/tables/\(name)", #"{"id":"b","y":1}"#)
-                #expect(made.status == 201 && made.row["y"] as? Int == 1)
-                let wider = await door.send("PATCH", "/tables/\(name)/b", #"{"z":1}"#)
+                let created = await server.send("POST", "/tables/\(name)", #"{"id":"b","y":1}"#)
+                #expect(created.status == 201 && created.row["y"] as? Int == 1)
+                let wider = await server.send("PATCH", "/tables/\(name)/b", #"{"z":1}"#)
                 #expect(wider.status == 200 && wider.row["z"] as? Int == 1)
-                await door.store.stop()
+                await server.store.stop()
             }
         }
     }
 
     @Test("A stale write that the server's policy drops creates no column")
     func droppedWritesCreateNothing() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.conflict = .serverWins
-        let door = try await Door([table], dynamic: true)
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-        let stale = await door.send(
+        let server = try await TestServer([table], dynamic: true)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let stale = await server.send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"x":1}"#,
             headers: ["If-Match": "\"no\""]
         )
         #expect(stale.status == 200 && stale.row["x"] == nil)
-        #expect(await door.send("GET", "/tables/TodoItem/a").row.keys.contains("x") == false)
+        #expect(await server.send("GET", "/tables/TodoItem/a").row.keys.contains("x") == false)
     }
 }

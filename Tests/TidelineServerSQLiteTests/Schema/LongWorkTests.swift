@@ -23,9 +23,9 @@ import TidelineServerCore
 
     /// One row, and old tombstones.
     private static func fill(_ path: String) async throws {
-        let door = try await Door([table(.integer)], path: path)
-        #expect(await door.send("POST", "/tables/T", #"{"id":"1","a":1}"#).status == 201)
-        await door.store.stop()
+        let server = try await TestServer([table(.integer)], path: path)
+        #expect(await server.send("POST", "/tables/T", #"{"id":"1","a":1}"#).status == 201)
+        await server.store.stop()
         try Database(path: path).execute(
             """
             INSERT INTO T (id, a, version, updatedAt, createdAt, deleted)

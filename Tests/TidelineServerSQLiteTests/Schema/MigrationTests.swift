@@ -28,11 +28,11 @@ import TidelineServerSQLite
         _ table: TableDefinition,
         _ rows: [String]
     ) async throws {
-        let door = try await Door([table], path: path)
+        let server = try await TestServer([table], path: path)
         for row in rows {
-            #expect(await door.send("POST", "/tables/T", row).status == 201, "\(row)")
+            #expect(await server.send("POST", "/tables/T", row).status == 201, "\(row)")
         }
-        await door.store.stop()
+        await server.store.stop()
     }
 
     struct Conversion: Sendable, CustomTestStringConvertible {
@@ -104,7 +104,7 @@ import TidelineServerSQLite
             let rows = example.values.enumerated().map { #"{"id":"\#($0)","a":\#($1.0)}"# }
             try await Self.make(path, Self.table(ColumnDefinition("a", example.from)), rows)
             let table = Self.table(ColumnDefinition("a", example.to))
-            await #expect(throws: SchemaError.self) { try await Door([table], path: path) }
+            await #expect(throws: SchemaError.self) { try await TestServer([table], path: path) }
             let database = try Self.database(path, table)
             let plan = try database.migrationPlan()
             #expect(plan.changesValues && plan.steps.count == 1)
@@ -113,12 +113,12 @@ import TidelineServerSQLite
             #expect(plan.description.contains(words) == (lost > 0), "\(plan)")
             #expect(try database.migrate() == plan)
             #expect(try database.migrationPlan().isEmpty)
-            let door = try await Door([table], path: path)
+            let server = try await TestServer([table], path: path)
             for (index, value) in example.values.enumerated() {
-                let row = await door.send("GET", "/tables/T/\(index)").text
+                let row = await server.send("GET", "/tables/T/\(index)").text
                 #expect(row.contains(#""a":\#(value.1 ?? "null"),"#), "\(row)")
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -137,7 +137,7 @@ import TidelineServerSQLite
                 ColumnDefinition("c", .string, nullable: false)
             )
             let error = await #expect(throws: SchemaError.self) {
-                try await Door([new], path: path)
+                try await TestServer([new], path: path)
             }
             let text = error?.description ?? ""
             for words in [
@@ -148,7 +148,7 @@ import TidelineServerSQLite
             ] {
                 #expect(text.contains(words), "\(text)")
             }
-            let again = try await Door([old], path: path)
+            let again = try await TestServer([old], path: path)
             #expect(await again.send("GET", "/tables/T").rows.count == 2)
             await again.store.stop()
         }
@@ -172,11 +172,11 @@ import TidelineServerSQLite
                 ],
                 indexes: [["b"]]
             )
-            let door = try await Door([new], path: path)
-            let row = await door.send("PATCH", "/tables/T/1", #"{"b":true,"e":"z"}"#)
+            let server = try await TestServer([new], path: path)
+            let row = await server.send("PATCH", "/tables/T/1", #"{"b":true,"e":"z"}"#)
             #expect(row.row["b"] as? Bool == true)
             #expect(row.row["a"] == nil)
-            await door.store.stop()
+            await server.store.stop()
             let file = try Database(path: path)
             #expect(try file.integer("SELECT count(*) FROM pragma_table_info('T')") == 7)
         }
@@ -192,10 +192,10 @@ import TidelineServerSQLite
                 old,
                 ["null", "1", "2", "3"].enumerated().map { #"{"id":"\#($0)","a":\#($1)}"# }
             )
-            let before = try await Self.stamps(path, old)
+            let before = try await Self.timestamps(path, old)
             let new = Self.table(ColumnDefinition("a", .string))
             try Self.database(path, new).migrate()
-            let after = try await Self.stamps(path, new)
+            let after = try await Self.timestamps(path, new)
             #expect(before["0"] == after["0"])
             let moved = ["1", "2", "3"].map { after[$0] ?? 0 }
             #expect(moved == moved.sorted() && Set(moved).count == 3)
@@ -206,7 +206,7 @@ import TidelineServerSQLite
         }
     }
 
-    private static func stamps(
+    private static func timestamps(
         _ path: String,
         _ table: TableDefinition
     ) async throws -> [String:
@@ -215,9 +215,9 @@ import TidelineServerSQLite
         let file = try Database(path: path)
         let statement = try file.prepare("SELECT id, updatedAt FROM T")
         defer { statement.reset() }
-        var stamps: [String: Int64] = [:]
-        while try statement.step() { stamps[statement.text(0)] = statement.integer(1) }
-        return stamps
+        var timestamps: [String: Int64] = [:]
+        while try statement.step() { timestamps[statement.text(0)] = statement.integer(1) }
+        return timestamps
     }
 
     @Test(
@@ -235,10 +235,13 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer))
             try await Self.make(path, old, [#"{"id":"1"}"#, #"{"id":"2"}"#])
-            let before = try await Self.stamps(path, old)
-            let door = try await Door([Self.table(old.schema.columns[0], column)], path: path)
-            await door.store.stop()
-            let after = try await Self.stamps(path, old)
+            let before = try await Self.timestamps(path, old)
+            let server = try await TestServer(
+                [Self.table(old.schema.columns[0], column)],
+                path: path
+            )
+            await server.store.stop()
+            let after = try await Self.timestamps(path, old)
             #expect((before != after) == isPulled)
         }
     }
@@ -252,10 +255,10 @@ import TidelineServerSQLite
             let new = Self.table(ColumnDefinition("a", .integer, nullable: false, default: 7))
             let plan = try Self.database(path, new).migrate()
             #expect(plan.steps.first?.contains("1 row with null gets the default") == true)
-            let door = try await Door([new], path: path)
-            #expect(await door.send("GET", "/tables/T/1").row["a"] as? Int == 7)
-            #expect(await door.send("GET", "/tables/T/2").row["a"] as? Int == 5)
-            await door.store.stop()
+            let server = try await TestServer([new], path: path)
+            #expect(await server.send("GET", "/tables/T/1").row["a"] as? Int == 7)
+            #expect(await server.send("GET", "/tables/T/2").row["a"] as? Int == 5)
+            await server.store.stop()
         }
     }
 
@@ -269,9 +272,9 @@ import TidelineServerSQLite
             let database = try Self.database(path, Self.table(ColumnDefinition("b", .integer)))
             let error = #expect(throws: DatabaseError.self) { try database.migrate() }
             #expect(error?.message.contains("Remove that first") == true)
-            let door = try await Door([old], path: path)
-            #expect(await door.send("GET", "/tables/T").rows.first?["a"] as? Int == 5)
-            await door.store.stop()
+            let server = try await TestServer([old], path: path)
+            #expect(await server.send("GET", "/tables/T").rows.first?["a"] as? Int == 5)
+            await server.store.stop()
         }
     }
 
@@ -300,10 +303,10 @@ import TidelineServerSQLite
     func namesDeclaredTwice() async throws {
         let column = ColumnDefinition("a", .integer)
         await #expect(throws: SchemaError.self) {
-            try await Door([Self.table(column), TableDefinition("t")])
+            try await TestServer([Self.table(column), TableDefinition("t")])
         }
         await #expect(throws: SchemaError.self) {
-            try await Door([Self.table(column, ColumnDefinition("A", .string))])
+            try await TestServer([Self.table(column, ColumnDefinition("A", .string))])
         }
     }
 }

@@ -26,9 +26,9 @@ import TidelineServerSQLite
         arguments: names + ["null", "true", "NOT", "and", "eq", "in", "desc"]
     )
     func dynamic(_ name: String) async throws {
-        let door = try await Door([], dynamic: true)
-        #expect(await door.send("POST", "/tables/T", #"{"\#(name)":5}"#).status == 400)
-        #expect(await door.send("POST", "/tables/T", #"{"text":"x"}"#).status == 201)
+        let server = try await TestServer([], dynamic: true)
+        #expect(await server.send("POST", "/tables/T", #"{"\#(name)":5}"#).status == 400)
+        #expect(await server.send("POST", "/tables/T", #"{"text":"x"}"#).status == 201)
     }
 
     @Test("A purge removes no live row of a table with a column 'rowid'")
@@ -39,18 +39,18 @@ import TidelineServerSQLite
             columns: [ColumnDefinition("rowid", .integer), ColumnDefinition("oid", .integer)]
         )
         table.tombstoneDays = 1
-        let door = try await Door([table], onPostgres: false, clock: clock)
+        let server = try await TestServer([table], onPostgres: false, clock: clock)
         for (id, number) in [("gone", 7), ("a", 7), ("b", 7), ("c", 8)] {
             let body = #"{"id":"\#(id)","rowid":\#(number),"oid":1}"#
-            #expect(await door.send("POST", "/tables/T", body).status == 201)
+            #expect(await server.send("POST", "/tables/T", body).status == 201)
         }
-        #expect(await door.send("DELETE", "/tables/T/gone").status == 204)
+        #expect(await server.send("DELETE", "/tables/T/gone").status == 204)
         for _ in 0..<100 {
             clock.move(by: 3_600_000_000)
-            try await door.purge()
+            try await server.purge()
         }
-        #expect(await door.send("GET", "/tables/T").ids.sorted() == ["a", "b", "c"])
-        let all = await door.send("GET", "/tables/T?__includedeleted=true", classic: true)
+        #expect(await server.send("GET", "/tables/T").ids.sorted() == ["a", "b", "c"])
+        let all = await server.send("GET", "/tables/T?__includedeleted=true", classic: true)
         #expect(all.rows.count == 3)
     }
 
@@ -59,19 +59,19 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let columns = [ColumnDefinition("rowid", .integer), ColumnDefinition("n", .integer)]
-            let door = try await Door([TableDefinition("T", columns: columns)], path: path)
+            let server = try await TestServer([TableDefinition("T", columns: columns)], path: path)
             for (id, number) in [("a", 2), ("b", 1), ("c", 2)] {
                 let body = #"{"id":"\#(id)","rowid":\#(number),"n":\#(number * 10)}"#
-                #expect(await door.send("POST", "/tables/T", body).status == 201)
+                #expect(await server.send("POST", "/tables/T", body).status == 201)
             }
-            await door.store.stop()
+            await server.store.stop()
             let changed = TableDefinition(
                 "T",
                 columns: [ColumnDefinition("rowid", .integer), ColumnDefinition("n", .string)]
             )
-            _ = try DatabaseCare(path: path)
+            _ = try DatabaseMaintenance(path: path)
                 .migrate([changed], isComplete: true, now: { 1_900_000_000_000_000 })
-            let again = try await Door([changed], path: path)
+            let again = try await TestServer([changed], path: path)
             let rows = await again.send("GET", "/tables/T?$orderby=id").rows
             #expect(rows.map { $0["n"] as? String } == ["20", "10", "20"])
             await again.store.stop()

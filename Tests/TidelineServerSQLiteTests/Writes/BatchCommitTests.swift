@@ -26,9 +26,9 @@ import TidelineServerSQLite
     func aThousandInsertsAreOneCommit() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/server.db"
-            let door = try await Door(path: path)
+            let server = try await TestServer(path: path)
             let before = try Self.commits(path)
-            let answer = await door.batch(
+            let answer = await server.batch(
                 (0..<1000).map { number in
                     BatchPart(
                         "\(number)",
@@ -41,9 +41,9 @@ import TidelineServerSQLite
             )
             #expect(answer.partStatuses == Array(repeating: 201, count: 1000))
             #expect(try Self.commits(path) == before + 1)
-            let count = await door.send("GET", "/tables/TodoItem?$count=true&$top=0")
+            let count = await server.send("GET", "/tables/TodoItem?$count=true&$top=0")
             #expect(count.row["count"] as? Int == 1000)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -58,10 +58,10 @@ import TidelineServerSQLite
                 ColumnDefinition("note", .string, rules: ColumnRules(maxLength: 3)),
             ]
         )
-        let door = try await Door([table], clock: clock)
+        let server = try await TestServer([table], clock: clock)
         for text in ["short", "long"] {
             let row = #"{"id":"\#(text)","text":"\#(text == "short" ? "ab" : "abcdef")"}"#
-            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+            #expect(await server.send("POST", "/tables/TodoItem", row).status == 201)
         }
         /// How often the clock was read.
         func looks(_ id: String, _ status: Int) async -> Int64 {
@@ -73,7 +73,7 @@ import TidelineServerSQLite
                 headers: ["content-type": "application/json-patch+json"]
             )
             let before = clock.now()
-            let answer = await door.batch(
+            let answer = await server.batch(
                 [
                     BatchPart("1", "post", "tables/TodoItem", #"{"id":"\#(id)-1"}"#), copy,
                     BatchPart("3", "post", "tables/TodoItem", #"{"id":"\#(id)-3"}"#),
@@ -83,48 +83,48 @@ import TidelineServerSQLite
             #expect(answer.partStatuses == [201, status, 201], "\(answer.text)")
             return clock.now() - before
         }
-        let (done, refused) = (await looks("short", 200), await looks("long", 400))
-        #expect(done > 3 && refused == done)
+        let (done, rejected) = (await looks("short", 200), await looks("long", 400))
+        #expect(done > 3 && rejected == done)
     }
 
     @Test("A write that is rolled back is not reported and does not change delta links")
     func writesThatAreRolledBackAreNotReported() async throws {
         try await withTemporaryDirectory { directory in
             let tables = ["TodoItem", "Other"].map { name in
-                var table = Door.todo
+                var table = TestServer.todo
                 table.schema.name = name
                 return table
             }
-            let door = try await Door(tables, path: directory + "/server.db")
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"taken"}"#)
-            let reported = Mutex<[[TableStamp]]>([])
-            try await door.store.watch { news in reported.withLock { $0.append(news) } }
+            let server = try await TestServer(tables, path: directory + "/server.db")
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"taken"}"#)
+            let reported = Mutex<[[TableTimestamp]]>([])
+            try await server.store.watch { news in reported.withLock { $0.append(news) } }
             reported.withLock { $0 = [] }
             let tracked: HTTPFields = ["Prefer": "odata.track-changes"]
-            let list = await door.send("GET", "/tables/TodoItem", headers: tracked)
+            let list = await server.send("GET", "/tables/TodoItem", headers: tracked)
             let link = "/tables/TodoItem?" + (list.deltaLink ?? "")
             let failing = [
                 BatchPart("1", "post", "tables/TodoItem", #"{"id":"a"}"#, group: "g"),
                 BatchPart("2", "patch", "tables/TodoItem/taken", #"{"rank":2}"#, group: "g"),
                 BatchPart("3", "post", "tables/TodoItem", #"{"id":"taken"}"#, group: "g"),
             ]
-            let answer = await door.batch(failing)
+            let answer = await server.batch(failing)
             #expect(answer.partStatuses == [424, 424, 409])
             #expect(reported.withLock { $0.isEmpty }, "the rolled-back write was reported")
-            let same = await door.send("GET", link)
+            let same = await server.send("GET", link)
             #expect(same.status == 200 && same.rows.isEmpty && same.deltaLink == list.deltaLink)
             // Other tables of the same transaction are reported, and only those.
-            let mixed = await door.batch(
+            let mixed = await server.batch(
                 [BatchPart("0", "post", "tables/Other", #"{"id":"o"}"#)] + failing,
                 headers: ["Prefer": "continue-on-error"]
             )
             #expect(mixed.partStatuses == [201, 424, 424, 409])
             #expect(reported.withLock { $0.map { $0.map(\.table) } } == [["other"]])
-            #expect(await door.send("GET", link).deltaLink == list.deltaLink)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
-            #expect(await door.send("GET", link).ids == ["b"])
+            #expect(await server.send("GET", link).deltaLink == list.deltaLink)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+            #expect(await server.send("GET", link).ids == ["b"])
             #expect(reported.withLock { $0.last?.map(\.table) } == ["todoitem"])
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 }

@@ -11,7 +11,7 @@ import TidelineServerSQLite
 
 @Suite struct MergeBaseTests {
     private static func table(_ conflict: ConflictRule = .merge) -> TableDefinition {
-        var table = Door.todo
+        var table = TestServer.todo
         table.conflict = conflict
         return table
     }
@@ -22,12 +22,12 @@ import TidelineServerSQLite
     }
 
     private static func patch(
-        _ door: Door,
+        _ server: TestServer,
         _ body: String,
         _ tag: String? = nil
     ) async -> ServerResponse {
         let headers: HTTPFields = tag.map { ["If-Match": $0] } ?? [:]
-        return await door.send("PATCH", "/tables/TodoItem/a", body, headers: headers)
+        return await server.send("PATCH", "/tables/TodoItem/a", body, headers: headers)
     }
 
     @Test("A table stores as many base rows as its limit allows")
@@ -36,25 +36,25 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             var limits = ServerLimits()
             limits.mergeBases = 3
-            let door = try await Door([Self.table()], path: path, limits: limits)
+            let server = try await TestServer([Self.table()], path: path, limits: limits)
             var tags: [String] = []
-            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"0"}"#)
-            tags.append(made.headers["ETag"] ?? "")
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+            let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"0"}"#)
+            tags.append(created.headers["ETag"] ?? "")
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
             for number in 1...5 {
-                let answer = await Self.patch(door, #"{"text":"\#(number)"}"#)
+                let answer = await Self.patch(server, #"{"text":"\#(number)"}"#)
                 tags.append(answer.headers["ETag"] ?? "")
             }
             #expect(try Self.bases(path) == 3)
             // Each merge creates one more version.
             for (index, status) in [(0, 412), (1, 412), (2, 200), (2, 412), (4, 200)] {
-                let answer = await Self.patch(door, #"{"rank":\#(index)}"#, tags[index])
+                let answer = await Self.patch(server, #"{"rank":\#(index)}"#, tags[index])
                 #expect(answer.status == status, "version \(index)")
                 if status == 200 {
-                    _ = await Self.patch(door, #"{"rank":null}"#)
+                    _ = await Self.patch(server, #"{"rank":null}"#)
                 }
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -62,14 +62,14 @@ import TidelineServerSQLite
     func onlyTablesThatMergeKeepBaseRows(_ rule: ConflictRule) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door([Self.table(rule)], path: path)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            let server = try await TestServer([Self.table(rule)], path: path)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
             for method in ["PATCH", "PUT"] {
-                _ = await door.send(method, "/tables/TodoItem/a", "{}")
+                _ = await server.send(method, "/tables/TodoItem/a", "{}")
             }
-            _ = await door.send("DELETE", "/tables/TodoItem/a")
+            _ = await server.send("DELETE", "/tables/TodoItem/a")
             #expect(try Self.bases(path) == (rule == .merge ? 3 : 0))
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -80,17 +80,17 @@ import TidelineServerSQLite
             limits.rowBytes = 50_000
             var table = Self.table()
             table.schema.columns += ["b", "c"].map { ColumnDefinition($0, .string) }
-            let door = try await Door([table], path: path, limits: limits)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-            #expect(await Self.patch(door, #"{"rank":1}"#, "\"AAAAAAAAAAA=\"").status == 412)
+            let server = try await TestServer([table], path: path, limits: limits)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            #expect(await Self.patch(server, #"{"rank":1}"#, "\"AAAAAAAAAAA=\"").status == 412)
             #expect(try Self.bases(path) == 0)
             let wide = String(repeating: "x", count: 40_000)
             for (name, status) in [("text", 200), ("b", 200), ("c", 413)] {
-                let answer = await Self.patch(door, #"{"\#(name)":"\#(wide)"}"#)
+                let answer = await Self.patch(server, #"{"\#(name)":"\#(wide)"}"#)
                 #expect(answer.status == status)
             }
             #expect(try Self.bases(path) == 2)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -100,14 +100,14 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             var table = Self.table()
             table.softDelete = false
-            let door = try await Door([table], path: path)
+            let server = try await TestServer([table], path: path)
             for id in ["a", "b"] {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
-                _ = await door.send("PATCH", "/tables/TodoItem/\(id)", "{}")
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await server.send("PATCH", "/tables/TodoItem/\(id)", "{}")
             }
-            #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+            #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
             #expect(try Self.bases(path) == 1)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -118,17 +118,17 @@ import TidelineServerSQLite
             var table = Self.table()
             table.tombstoneDays = 1
             let clock = TestClock()
-            let door = try await Door([table], path: path, clock: clock)
+            let server = try await TestServer([table], path: path, clock: clock)
             for id in ["a", "b"] {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
-                _ = await door.send("PATCH", "/tables/TodoItem/\(id)", "{}")
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await server.send("PATCH", "/tables/TodoItem/\(id)", "{}")
             }
-            _ = await door.send("DELETE", "/tables/TodoItem/a")
+            _ = await server.send("DELETE", "/tables/TodoItem/a")
             #expect(try Self.bases(path) == 3)
             clock.move(by: 3 * 86_400_000_000)
-            try await door.purge()
+            try await server.purge()
             #expect(try Self.bases(path) == 1)
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -136,27 +136,27 @@ import TidelineServerSQLite
     func thePolicyMayChangeAtAStart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            var door = try await Door([Self.table(.reject)], path: path)
-            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-            let first = made.headers["ETag"] ?? ""
-            let second = await Self.patch(door, #"{"text":"y"}"#).headers["ETag"] ?? ""
-            await door.store.stop()
-            door = try await Door([Self.table()], path: path)
-            #expect(await Self.patch(door, #"{"text":"z"}"#).status == 200)
-            #expect(await Self.patch(door, #"{"rank":1}"#, first).status == 412)
-            #expect(await Self.patch(door, #"{"rank":1}"#, second).status == 200)
-            await door.store.stop()
+            var server = try await TestServer([Self.table(.reject)], path: path)
+            let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+            let first = created.headers["ETag"] ?? ""
+            let second = await Self.patch(server, #"{"text":"y"}"#).headers["ETag"] ?? ""
+            await server.store.stop()
+            server = try await TestServer([Self.table()], path: path)
+            #expect(await Self.patch(server, #"{"text":"z"}"#).status == 200)
+            #expect(await Self.patch(server, #"{"rank":1}"#, first).status == 412)
+            #expect(await Self.patch(server, #"{"rank":1}"#, second).status == 200)
+            await server.store.stop()
             // Base rows survive a restart until the table no longer merges.
-            door = try await Door([Self.table()], path: path)
-            #expect(await Self.patch(door, #"{"complete":true}"#, second).status == 200)
-            await door.store.stop()
-            door = try await Door([Self.table(.reject)], path: path)
+            server = try await TestServer([Self.table()], path: path)
+            #expect(await Self.patch(server, #"{"complete":true}"#, second).status == 200)
+            await server.store.stop()
+            server = try await TestServer([Self.table(.reject)], path: path)
             #expect(try Self.bases(path) == 0)
-            #expect(await Self.patch(door, #"{"complete":false}"#, second).status == 412)
-            await door.store.stop()
-            door = try await Door([Self.table()], path: path)
-            #expect(await Self.patch(door, #"{"complete":false}"#, second).status == 412)
-            await door.store.stop()
+            #expect(await Self.patch(server, #"{"complete":false}"#, second).status == 412)
+            await server.store.stop()
+            server = try await TestServer([Self.table()], path: path)
+            #expect(await Self.patch(server, #"{"complete":false}"#, second).status == 412)
+            await server.store.stop()
         }
     }
 
@@ -165,27 +165,27 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
-            var door = try await Door([table], path: path)
-            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
-            let first = made.headers["ETag"] ?? ""
-            _ = await Self.patch(door, #"{"text":"y"}"#)
-            await door.store.stop()
+            var server = try await TestServer([table], path: path)
+            let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+            let first = created.headers["ETag"] ?? ""
+            _ = await Self.patch(server, #"{"text":"y"}"#)
+            await server.store.stop()
             table.schema.columns.append(ColumnDefinition("note", .string))
-            door = try await Door([table], path: path)
-            #expect(await Self.patch(door, #"{"note":"n"}"#, first).status == 412)
-            #expect(await Self.patch(door, #"{"note":null,"rank":1}"#, first).status == 200)
-            await door.store.stop()
+            server = try await TestServer([table], path: path)
+            #expect(await Self.patch(server, #"{"note":"n"}"#, first).status == 412)
+            #expect(await Self.patch(server, #"{"note":null,"rank":1}"#, first).status == 200)
+            await server.store.stop()
             var configuration = ServerConfiguration()
             configuration.database = .sqlite(path: path)
             table.schema.columns[2].type = .boolean
             configuration.tables = [table]
             try ServerDatabase(configuration).migrate()
-            door = try await Door([table], path: path)
-            let converted = await door.send("GET", "/tables/TodoItem/a")
+            server = try await TestServer([table], path: path)
+            let converted = await server.send("GET", "/tables/TodoItem/a")
             #expect(converted.row["rank"] as? Bool == true)
-            #expect(await Self.patch(door, #"{"complete":true}"#, first).status == 200)
-            #expect(await Self.patch(door, #"{"rank":false}"#, first).status == 412)
-            await door.store.stop()
+            #expect(await Self.patch(server, #"{"complete":true}"#, first).status == 200)
+            #expect(await Self.patch(server, #"{"rank":false}"#, first).status == 412)
+            await server.store.stop()
         }
     }
 
@@ -193,8 +193,8 @@ import TidelineServerSQLite
     func olderStorageFormats() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let old = try await Door([Self.table(.reject)], path: path)
-            let made = await old.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+            let old = try await TestServer([Self.table(.reject)], path: path)
+            let created = await old.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
             await old.store.stop()
             try Database(path: path)
                 .execute(
@@ -204,17 +204,17 @@ import TidelineServerSQLite
                     PRAGMA user_version = 3
                     """
                 )
-            let door = try await Door([Self.table()], path: path)
-            #expect(await Self.patch(door, #"{"text":"y"}"#).status == 200)
-            let tag = made.headers["ETag"] ?? ""
-            #expect(await Self.patch(door, #"{"rank":1}"#, tag).status == 200)
+            let server = try await TestServer([Self.table()], path: path)
+            #expect(await Self.patch(server, #"{"text":"y"}"#).status == 200)
+            let tag = created.headers["ETag"] ?? ""
+            #expect(await Self.patch(server, #"{"rank":1}"#, tag).status == 200)
             let format = try Database(path: path, mode: .readOnly).integer("PRAGMA user_version")
             #expect(format == 6)
             var configuration = ServerConfiguration()
             configuration.database = .sqlite(path: path)
             try ServerDatabase(configuration).backup(to: directory + "/b.db")
-            await door.store.stop()
-            let restored = try await Door([Self.table()], path: directory + "/b.db")
+            await server.store.stop()
+            let restored = try await TestServer([Self.table()], path: directory + "/b.db")
             #expect(await Self.patch(restored, #"{"complete":true}"#, tag).status == 200)
             await restored.store.stop()
         }

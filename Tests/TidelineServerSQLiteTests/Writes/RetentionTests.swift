@@ -40,11 +40,15 @@ import TidelineTestKit
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
-            let door = try await Door(path: path, clock: clock, purgeInterval: .milliseconds(5))
+            let server = try await TestServer(
+                path: path,
+                clock: clock,
+                purgeInterval: .milliseconds(5)
+            )
             for number in 0..<250 {
                 let body = #"{"id":"\#(number)"}"#
                 let fields = Self.named("\(number)", clock)
-                let answer = await door.send("POST", "/tables/TodoItem", body, headers: fields)
+                let answer = await server.send("POST", "/tables/TodoItem", body, headers: fields)
                 #expect(answer.status == 201)
             }
             let fields = Self.named("0", clock)
@@ -52,9 +56,9 @@ import TidelineTestKit
             let entries = #"SELECT count(*) FROM "tideline_ledger""#
             try await Self.wait(path, entries) { $0 == 0 }
             // A forgotten write is not taken for a new one.
-            let late = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
+            let late = await server.send("POST", "/tables/TodoItem", "{}", headers: fields)
             #expect(late.status == 412 && late.headers["Repeatability-Result"] == "rejected")
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -63,19 +67,19 @@ import TidelineTestKit
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
-            let door = try await Door(path: path, clock: clock)
+            let server = try await TestServer(path: path, clock: clock)
             for number in 0..<500 {
                 let fields = Self.named("\(number)", clock)
-                _ = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
+                _ = await server.send("POST", "/tables/TodoItem", "{}", headers: fields)
             }
             clock.move(by: 32 * Self.day)
             let file = try Database(path: path, mode: .readOnly)
             let entries = #"SELECT count(*) FROM "tideline_ledger""#
             for left in [300, 100, 0, 0] {
-                try await door.purge()
+                try await server.purge()
                 #expect(try file.integer(entries) == Int64(left))
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -86,10 +90,10 @@ import TidelineTestKit
             let clock = TestClock(step: 60_000_000)
             var limits = ServerLimits()
             limits.ledgerBytes = 200_000
-            let door = try await Door(path: path, clock: clock, limits: limits)
+            let server = try await TestServer(path: path, clock: clock, limits: limits)
             for number in 0..<500 {
                 let fields = Self.named("\(number)", clock)
-                _ = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
+                _ = await server.send("POST", "/tables/TodoItem", "{}", headers: fields)
             }
             let file = try Database(path: path, mode: .readOnly)
             let kept = """
@@ -101,14 +105,14 @@ import TidelineTestKit
                 let fields = Self.named("large \(number)".replacing(" ", with: "-"), clock)
                 if number == 0 { first = fields }
                 let body = #"{"id":"\#(number)","text":"\#(text)"}"#
-                let answer = await door.send("POST", "/tables/TodoItem", body, headers: fields)
+                let answer = await server.send("POST", "/tables/TodoItem", body, headers: fields)
                 #expect(answer.status == 201)
                 #expect(try file.integer(kept) ?? 0 <= 200_000)
             }
             let body = #"{"id":"0","text":"\#(text)"}"#
-            let late = await door.send("POST", "/tables/TodoItem", body, headers: first)
+            let late = await server.send("POST", "/tables/TodoItem", body, headers: first)
             #expect(late.status == 412, "what was dropped is not known any more")
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -123,7 +127,7 @@ import TidelineTestKit
             limits.changeDays = 2
             var hooks = TableHooks()
             hooks.rowFilter = { _ in "rank gt 0" }
-            let door = try await Door(
+            let server = try await TestServer(
                 [],
                 path: path,
                 dynamic: true,
@@ -132,17 +136,17 @@ import TidelineTestKit
                 purgeInterval: .milliseconds(5),
                 hooks: ["Fresh": hooks]
             )
-            _ = await door.send("POST", "/tables/Other", "{}")
-            let made = await door.send("POST", "/tables/Fresh", #"{"id":"a","rank":1}"#)
-            #expect(made.status == 201, "\(made.text)")
-            let list = await door.send(
+            _ = await server.send("POST", "/tables/Other", "{}")
+            let created = await server.send("POST", "/tables/Fresh", #"{"id":"a","rank":1}"#)
+            #expect(created.status == 201, "\(created.text)")
+            let list = await server.send(
                 "GET",
                 "/tables/Fresh",
                 headers: ["Prefer": "odata.track-changes"]
             )
             let link = "/tables/Fresh?" + (list.deltaLink ?? "")
             for rank in 2..<250 {
-                let answer = await door.send(
+                let answer = await server.send(
                     "PATCH",
                     "/tables/Fresh/a",
                     #"{"rank":\#(rank)}"#
@@ -153,9 +157,9 @@ import TidelineTestKit
             try await Self.wait(path, entries) { $0 >= 248 }
             clock.move(by: 3 * Self.day)
             try await Self.wait(path, entries) { $0 == 0 }
-            let expired = await door.send("GET", link)
+            let expired = await server.send("GET", link)
             #expect(expired.status == 410 && expired.code == "deltaExpired")
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 

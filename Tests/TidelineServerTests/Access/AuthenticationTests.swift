@@ -9,15 +9,15 @@ import TidelineServerCore
 import TidelineTokens
 
 @Suite struct AuthenticationTests {
-    private func door(
+    private func server(
         _ permissions: TablePermissions = TablePermissions(),
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
         log: ServerLog = .silent
-    ) async throws -> Door {
-        var table = Door.todo
+    ) async throws -> TestServer {
+        var table = TestServer.todo
         table.permissions = permissions
-        return try await Door(
+        return try await TestServer(
             [table],
             dynamic: dynamic,
             clock: clock,
@@ -28,31 +28,36 @@ import TidelineTokens
 
     @Test("Tables require a token by default if authentication is configured")
     func authenticatedIsTheDefaultWithAuthentication() async throws {
-        let door = try await door()
+        let server = try await server()
         for (method, target) in [
             ("GET", "/tables/TodoItem"), ("POST", "/tables/todoitem"),
             ("GET", "/tables/TodoItem/a"), ("PATCH", "/tables/TodoItem/a"),
             ("PUT", "/tables/TodoItem/a"), ("DELETE", "/tables/TodoItem/a"),
         ] {
-            let answer = await door.send(method, target, "{}")
+            let answer = await server.send(method, target, "{}")
             #expect(answer.status == 401)
             #expect(answer.headers["WWW-Authenticate"] == "Bearer realm=\"tideline\"")
             #expect(answer.headers["Content-Type"] == "application/problem+json")
             #expect(answer.row["title"] as? String == "Unauthorized")
         }
-        let undelete = await door.send("POST", "/tables/TodoItem/a", classic: true)
+        let undelete = await server.send("POST", "/tables/TodoItem/a", classic: true)
         #expect(undelete.status == 401)
-        #expect(await door.send("GET", "/tables/nosuch").status == 404)
-        #expect(await door.send("GET", "/health").status == 200)
+        #expect(await server.send("GET", "/tables/nosuch").status == 404)
+        #expect(await server.send("GET", "/health").status == 200)
         let headers = try Tokens.headers("anna")
-        #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
-        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: headers)
-        #expect(made.status == 201)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: headers).status == 200)
+        let created = await server.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"id":"a"}"#,
+            headers: headers
+        )
+        #expect(created.status == 201)
     }
 
     @Test("A token is accepted in X-ZUMO-AUTH and in Authorization")
     func tokensAreAcceptedInEitherField() async throws {
-        let door = try await door()
+        let server = try await server()
         let token = try Tokens.make("anna")
         let bad = "abc"
         for (fields, status) in [
@@ -66,11 +71,11 @@ import TidelineTokens
         ] as [([String: String], Int)] {
             var headers = HTTPFields()
             for (name, value) in fields { headers.append(name, value) }
-            let answer = await door.send("GET", "/tables/TodoItem", headers: headers)
+            let answer = await server.send("GET", "/tables/TodoItem", headers: headers)
             #expect(answer.status == status, "\(fields.keys)")
         }
         let twice: HTTPFields = ["X-ZUMO-AUTH": token, "x-zumo-auth": token]
-        #expect(await door.send("GET", "/tables/TodoItem", headers: twice).status == 401)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: twice).status == 401)
     }
 
     @Test("An invalid token is rejected, even on a table that is open to all callers")
@@ -102,11 +107,11 @@ import TidelineTokens
             now: { 0 },
             sink: { line in lines.withLock { $0 += String(decoding: line, as: UTF8.self) } }
         )
-        let door = try await door(open, log: log)
-        #expect(await door.send("GET", "/tables/TodoItem").status == 200)
+        let server = try await server(open, log: log)
+        #expect(await server.send("GET", "/tables/TodoItem").status == 200)
         for (token, reason) in cases {
             for method in ["GET", "DELETE"] {
-                let answer = await door.send(
+                let answer = await server.send(
                     method,
                     "/tables/TodoItem/a",
                     headers: ["X-ZUMO-AUTH": token]
@@ -126,7 +131,7 @@ import TidelineTokens
             try Tokens.make("anna", expires: -50), try Tokens.make("anna", notBefore: 50),
             try Tokens.make("anna", expires: nil),
         ] {
-            let answer = await door.send(
+            let answer = await server.send(
                 "GET",
                 "/tables/TodoItem",
                 headers: ["X-ZUMO-AUTH": token]
@@ -137,22 +142,22 @@ import TidelineTokens
 
     @Test("A cached token still expires") func aCachedTokenStillExpires() async throws {
         let clock = TestClock()
-        let door = try await door(clock: clock)
+        let server = try await server(clock: clock)
         let headers: HTTPFields = ["X-ZUMO-AUTH": try Tokens.make("anna", expires: 10)]
         for _ in 0..<3 {
-            #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
+            #expect(await server.send("GET", "/tables/TodoItem", headers: headers).status == 200)
         }
         clock.move(by: 71_000_000)
-        let late = await door.send("GET", "/tables/TodoItem", headers: headers)
+        let late = await server.send("GET", "/tables/TodoItem", headers: headers)
         #expect(late.status == 401 && late.error.contains("expired"))
     }
 
     @Test("A token is verified once while it is valid")
     func tokensAreVerifiedOnceWhileTheyAreValid() throws {
         let count = Mutex(0)
-        let authenticator = Authenticator { (token, _) throws(TokenRefusal) in
+        let authenticator = Authenticator { (token, _) throws(TokenRejection) in
             count.withLock { $0 += 1 }
-            guard token.hasPrefix("good") else { throw TokenRefusal("no") }
+            guard token.hasPrefix("good") else { throw TokenRejection("no") }
             return CheckedToken(user: User(id: token), validFrom: 10, validUntil: 100)
         }
         func id(_ token: String, _ now: Int64) throws -> String? {
@@ -181,7 +186,7 @@ import TidelineTokens
 
     @Test("Each kind of request needs its own permission")
     func eachOperationHasItsPermission() async throws {
-        let door = try await door(
+        let server = try await server(
             TablePermissions(
                 read: .authenticated,
                 insert: .anonymous,
@@ -190,12 +195,12 @@ import TidelineTokens
             )
         )
         let headers = try Tokens.headers("anna")
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 401)
-        #expect(await door.send("GET", "/tables/TodoItem/a", headers: headers).status == 200)
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 401)
+        #expect(await server.send("GET", "/tables/TodoItem/a", headers: headers).status == 200)
         // A caller without read permission sees no stored row.
         for (fields, isShown) in [(HTTPFields(), false), (headers, true)] {
-            let twice = await door.send(
+            let twice = await server.send(
                 "POST",
                 "/tables/TodoItem",
                 #"{"id":"a"}"#,
@@ -204,10 +209,10 @@ import TidelineTokens
             #expect(twice.status == 409 && twice.body.isEmpty != isShown)
             var stale = fields
             stale.append("If-Match", "\"x\"")
-            let failed = await door.send("PATCH", "/tables/TodoItem/a", "{}", headers: stale)
+            let failed = await server.send("PATCH", "/tables/TodoItem/a", "{}", headers: stale)
             #expect(failed.status == 412 && failed.body.isEmpty != isShown)
         }
-        let disabled = await door.send("DELETE", "/tables/TodoItem/a", headers: headers)
+        let disabled = await server.send("DELETE", "/tables/TodoItem/a", headers: headers)
         #expect(disabled.status == 405)
         #expect(disabled.headers["Allow"] == "GET, HEAD, PATCH, PUT")
     }
@@ -218,11 +223,15 @@ import TidelineTokens
     )
     func deletedInABodyNeedsThePermission(_ way: String) async throws {
         let isDocument = way == "patch document"
-        func set(_ door: Door, _ deleted: Bool, _ headers: HTTPFields) async -> ServerResponse {
+        func set(
+            _ server: TestServer,
+            _ deleted: Bool,
+            _ headers: HTTPFields
+        ) async -> ServerResponse {
             var headers = headers
             if isDocument { headers.append("Content-Type", "application/json-patch+json") }
             let operation = #"[{"op":"replace","path":"/deleted","value":\#(deleted)}]"#
-            return await door.send(
+            return await server.send(
                 isDocument ? "PATCH" : way,
                 "/tables/TodoItem/a?__includeDeleted=true",
                 isDocument ? operation : #"{"deleted":\#(deleted)}"#,
@@ -233,78 +242,83 @@ import TidelineTokens
         let open = TablePermissions(read: .anonymous, insert: .anonymous, update: .anonymous)
         var noDelete = open
         noDelete.delete = .disabled
-        var door = try await door(noDelete)
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-        let refused = await set(door, true, headers)
-        #expect(refused.status == 405 && refused.error.contains("'deleted'"))
-        #expect(refused.headers["Allow"] == "GET, HEAD, PATCH, PUT")
-        #expect(await set(door, false, [:]).status == 200)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
+        var server = try await server(noDelete)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let rejected = await set(server, true, headers)
+        #expect(rejected.status == 405 && rejected.error.contains("'deleted'"))
+        #expect(rejected.headers["Allow"] == "GET, HEAD, PATCH, PUT")
+        #expect(await set(server, false, [:]).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 200)
         // Deletes are for authenticated users, other changes for all callers.
-        door = try await self.door(open)
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-        #expect(await set(door, true, [:]).status == 401)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
-        #expect(await set(door, true, headers).status == 200)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 410)
-        #expect(await set(door, false, [:]).status == 200)
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
+        server = try await self.server(open)
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        #expect(await set(server, true, [:]).status == 401)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 200)
+        #expect(await set(server, true, headers).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 410)
+        #expect(await set(server, false, [:]).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 200)
     }
 
     @Test("The deleted column cannot be set in a table without soft delete")
     func withoutSoftDeleteDeletedCannotBeSet() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.softDelete = false
-        let door = try await Door([table])
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let server = try await TestServer([table])
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         for method in ["PATCH", "PUT"] {
-            let answer = await door.send(method, "/tables/TodoItem/a", #"{"deleted":true}"#)
+            let answer = await server.send(method, "/tables/TodoItem/a", #"{"deleted":true}"#)
             #expect(answer.status == 400 && answer.error.contains("'deleted'"))
-            let kept = await door.send(method, "/tables/TodoItem/a", #"{"deleted":false}"#)
+            let kept = await server.send(method, "/tables/TodoItem/a", #"{"deleted":false}"#)
             #expect(kept.status == 200)
         }
     }
 
     @Test("A table of a dynamic schema requires a token")
     func dynamicTablesNeedAuthenticationToo() async throws {
-        let door = try await door(dynamic: true)
-        #expect(await door.send("POST", "/tables/new", #"{"a":1}"#).status == 401)
-        #expect(await door.send("GET", "/tables/new").status == 401)
+        let server = try await server(dynamic: true)
+        #expect(await server.send("POST", "/tables/new", #"{"a":1}"#).status == 401)
+        #expect(await server.send("GET", "/tables/new").status == 401)
         let headers = try Tokens.headers("anna")
-        #expect(await door.send("POST", "/tables/new", #"{"a":1}"#, headers: headers).status == 201)
-        #expect(await door.send("GET", "/tables/new").status == 401)
-        #expect(await door.send("GET", "/tables/new", headers: headers).rows.count == 1)
+        #expect(
+            await server.send("POST", "/tables/new", #"{"a":1}"#, headers: headers).status == 201
+        )
+        #expect(await server.send("GET", "/tables/new").status == 401)
+        #expect(await server.send("GET", "/tables/new", headers: headers).rows.count == 1)
     }
 
     @Test("The metrics require a token when the server does not listen on loopback")
     func metricsNeedAuthenticationOffLoopback() async throws {
-        let door = try await Door(exposesMetrics: false, authenticator: try Tokens.authenticator())
-        #expect(await door.send("GET", "/metrics").status == 401)
-        let bad = await door.send("GET", "/metrics", headers: ["X-ZUMO-AUTH": "abc"])
+        let server = try await TestServer(
+            exposesMetrics: false,
+            authenticator: try Tokens.authenticator()
+        )
+        #expect(await server.send("GET", "/metrics").status == 401)
+        let bad = await server.send("GET", "/metrics", headers: ["X-ZUMO-AUTH": "abc"])
         #expect(bad.status == 401)
         let headers = try Tokens.headers("anna")
-        #expect(await door.send("GET", "/metrics", headers: headers).status == 200)
-        #expect(await door.send("GET", "/health").status == 200)
+        #expect(await server.send("GET", "/metrics", headers: headers).status == 200)
+        #expect(await server.send("GET", "/health").status == 200)
     }
 
     @Test("Tokens are ignored if no authentication is configured")
     func withoutAuthenticationTokensAreIgnored() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         let headers: HTTPFields = ["X-ZUMO-AUTH": "abc", "Authorization": "Bearer x y"]
-        #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
     @Test("Access rules that the server cannot check are rejected")
     func rulesThatCannotBeCheckedAreRejected() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.permissions.read = .authenticated
-        await #expect(throws: SchemaError.self) { _ = try await Door([table]) }
-        table = Door.todo
+        await #expect(throws: SchemaError.self) { _ = try await TestServer([table]) }
+        table = TestServer.todo
         table.owner = "userId"
-        await #expect(throws: SchemaError.self) { _ = try await Door([table]) }
+        await #expect(throws: SchemaError.self) { _ = try await TestServer([table]) }
         table.permissions.read = .anonymous
         await #expect(throws: SchemaError.self) {
-            _ = try await Door([table], authenticator: try Tokens.authenticator())
+            _ = try await TestServer([table], authenticator: try Tokens.authenticator())
         }
     }
 }

@@ -60,36 +60,39 @@ import TidelineServerCore
 
     @Test("A caller over the rate limit gets 429") func aCallerOverTheLimitGets429() async throws {
         let clock = TestClock(step: 0)
-        let door = try await Door(clock: clock, limits: Self.limits(requests: 1, writes: 100))
+        let server = try await TestServer(
+            clock: clock,
+            limits: Self.limits(requests: 1, writes: 100)
+        )
         for _ in 0..<10 {
-            #expect(await door.send("GET", "/tables/TodoItem").status == 200)
+            #expect(await server.send("GET", "/tables/TodoItem").status == 200)
         }
-        let refused = await door.send("GET", "/tables/TodoItem")
-        #expect(refused.status == 429)
-        #expect(refused.headers["Retry-After"] == "1")
+        let rejected = await server.send("GET", "/tables/TodoItem")
+        #expect(rejected.status == 429)
+        #expect(rejected.headers["Retry-After"] == "1")
         // Monitoring requests are not limited.
-        #expect(await door.send("GET", "/health").status == 200)
-        let metrics = await door.send("GET", "/metrics").text
+        #expect(await server.send("GET", "/health").status == 200)
+        let metrics = await server.send("GET", "/metrics").text
         #expect(metrics.contains("tideline_callers_limited_total 1"))
         clock.move(by: 1_000_000)
-        #expect(await door.send("GET", "/tables/TodoItem").status == 200)
-        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 429)
+        #expect(await server.send("GET", "/tables/TodoItem").status == 200)
+        #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 429)
     }
 
     @Test("A batch is accepted as one request and charged for all its requests")
     func aBatchIsChargedForItsRequests() async throws {
         let clock = TestClock(step: 0)
-        let door = try await Door(clock: clock, limits: Self.limits(writes: 2))
+        let server = try await TestServer(clock: clock, limits: Self.limits(writes: 2))
         let parts = (0..<50).map {
             BatchPart("\($0)", "post", "tables/TodoItem", #"{"id":"\#($0)"}"#)
         }
-        let batch = await door.batch(parts)
+        let batch = await server.batch(parts)
         #expect(batch.partStatuses == Array(repeating: 201, count: 50))
-        let refused = await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#)
-        #expect(refused.status == 429)
-        #expect(refused.headers["Retry-After"] == "16")
+        let rejected = await server.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#)
+        #expect(rejected.status == 429)
+        #expect(rejected.headers["Retry-After"] == "16")
         clock.move(by: 16_000_000)
-        #expect(await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#).status == 200)
+        #expect(await server.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#).status == 200)
     }
 
     @Test(
@@ -101,13 +104,13 @@ import TidelineServerCore
             gate: OperatorGate(hasAuthentication: false, isLoopback: true, host: "example.test"),
             files: []
         )
-        let door = try await Door(
+        let server = try await TestServer(
             clock: TestClock(step: 0),
             limits: Self.limits(requests: 1),
             dashboard: dashboard
         )
-        for _ in 0..<10 { #expect(await door.send("GET", target).status == 200) }
-        #expect(await door.send("GET", target).status == 429)
+        for _ in 0..<10 { #expect(await server.send("GET", target).status == 200) }
+        #expect(await server.send("GET", target).status == 429)
     }
 
     @Test(
@@ -126,7 +129,7 @@ import TidelineServerCore
             ),
             files: []
         )
-        let door = try await Door(
+        let server = try await TestServer(
             clock: TestClock(step: 0),
             limits: Self.limits(requests: 1),
             operators: ["olga"],
@@ -135,12 +138,12 @@ import TidelineServerCore
         )
         let forged: HTTPFields = ["X-ZUMO-AUTH": "x"]
         for _ in 0..<10 {
-            #expect(await door.send("GET", target, headers: forged).status == 401)
+            #expect(await server.send("GET", target, headers: forged).status == 401)
         }
-        #expect(await door.send("GET", target, headers: forged).status == 429)
+        #expect(await server.send("GET", target, headers: forged).status == 429)
         // Callers with a valid token have separate budgets.
         let olga = try Tokens.headers("olga")
-        for _ in 0..<10 { #expect(await door.send("GET", target, headers: olga).status == 200) }
+        for _ in 0..<10 { #expect(await server.send("GET", target, headers: olga).status == 200) }
     }
 
     @Test(
@@ -156,11 +159,14 @@ import TidelineServerCore
     )
     func addressesOfANetworkAreOneCaller(_ one: String, _ other: String, areOne: Bool) async throws
     {
-        let door = try await Door(clock: TestClock(step: 0), limits: Self.limits(requests: 1))
+        let server = try await TestServer(
+            clock: TestClock(step: 0),
+            limits: Self.limits(requests: 1)
+        )
         func ask(_ address: String) async -> Int {
             var request = ServerRequest(method: "GET", path: "/tables/TodoItem")
             request.address = address
-            return await door.handler.handle(request).status
+            return await server.handler.handle(request).status
         }
         for _ in 0..<10 { #expect(await ask(one) == 200) }
         #expect(await ask(one) == 429)

@@ -11,8 +11,8 @@ import TidelineServerCore
         "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age",
     ]
 
-    private func door(_ origins: [String], users: Bool = false) async throws -> Door {
-        try await Door(
+    private func server(_ origins: [String], users: Bool = false) async throws -> TestServer {
+        try await TestServer(
             authenticator: users ? try Tokens.authenticator() : nil,
             crossOrigin: CrossOrigin(origins.compactMap { OriginPattern($0) })
         )
@@ -60,8 +60,8 @@ import TidelineServerCore
 
     @Test("A preflight from an allowed origin gets the CORS headers")
     func preflightsAreAnswered() async throws {
-        let door = try await door(["http://localhost:8080"], users: true)
-        let answer = await door.send(
+        let server = try await server(["http://localhost:8080"], users: true)
+        let answer = await server.send(
             "OPTIONS",
             "/tables/TodoItem",
             headers: [
@@ -84,7 +84,7 @@ import TidelineServerCore
         #expect(answer.headers["Access-Control-Allow-Credentials"] == nil)
         // Without requested headers, or if they are not a list of names, the response lists the server's own.
         for wish in ["", "x\"y", String(repeating: "a", count: 501)] {
-            let other = await door.send(
+            let other = await server.send(
                 "OPTIONS",
                 "/nowhere/at/all",
                 headers: [
@@ -102,13 +102,13 @@ import TidelineServerCore
 
     @Test("Every response to an allowed origin, including a rejection, names the origin")
     func responsesNameTheAllowedOrigin() async throws {
-        let door = try await door(["https://app.example"], users: true)
+        let server = try await server(["https://app.example"], users: true)
         let headers: HTTPFields = ["Origin": "https://app.example"]
         // Rejections too: a page has to see that its token is invalid.
         for (target, status) in [
             ("/tables/TodoItem", 401), ("/health", 200), ("/nosuch", 404),
         ] {
-            let answer = await door.send("GET", target, headers: headers)
+            let answer = await server.send("GET", target, headers: headers)
             #expect(answer.status == status)
             #expect(answer.headers["Access-Control-Allow-Origin"] == "https://app.example")
             #expect(answer.headers["Vary"] == "Origin")
@@ -122,12 +122,12 @@ import TidelineServerCore
 
     @Test("An origin that is not allowed gets no CORS headers")
     func otherOriginsGetNoHeaders() async throws {
-        let open = try await Door()
-        let closed = try await door(["https://app.example"])
-        for door in [open, closed] {
+        let open = try await TestServer()
+        let closed = try await server(["https://app.example"])
+        for server in [open, closed] {
             for (method, status) in [("GET", 200), ("OPTIONS", 200)] {
                 for origin in ["http://evil.example", "https://app.example.evil", ""] {
-                    let answer = await door.send(
+                    let answer = await server.send(
                         method,
                         "/tables/TodoItem",
                         headers: ["Origin": origin, "Access-Control-Request-Method": "GET"]
@@ -143,17 +143,17 @@ import TidelineServerCore
 
     @Test("OPTIONS returns the methods that a target allows")
     func optionsNamesTheMethods() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.permissions.update = .disabled
-        let door = try await Door([table])
+        let server = try await TestServer([table])
         for (target, allowed) in [
             ("/tables/TodoItem", "GET, HEAD, POST"),
             ("/tables/TodoItem/a", "GET, HEAD, DELETE"), ("/health", "GET, HEAD"),
             ("/health/ready", "GET, HEAD"), ("/metrics", "GET, HEAD"),
         ] {
-            let answer = await door.send("OPTIONS", target)
+            let answer = await server.send("OPTIONS", target)
             #expect(answer.status == 200 && answer.headers["Allow"] == allowed)
         }
-        #expect(await door.send("OPTIONS", "/nosuch").status == 404)
+        #expect(await server.send("OPTIONS", "/nosuch").status == 404)
     }
 }

@@ -25,8 +25,8 @@ import TidelineServerCore
     @Test("A write is accepted or rejected by its origin", arguments: cases)
     func write(_ headers: HTTPFields, _ isAllowed: Bool) async throws {
         let origin = try #require(OriginPattern("https://app.example"))
-        let door = try await Door(crossOrigin: CrossOrigin([origin]))
-        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let server = try await TestServer(crossOrigin: CrossOrigin([origin]))
+        _ = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         let batch = #"{"requests":[{"id":"1","method":"DELETE","url":"tables/TodoItem/a"}]}"#
         let requests: [(String, String, String?)] = [
             ("POST", "/tables/TodoItem", "{}"), ("PATCH", "/tables/TodoItem/a", "{}"),
@@ -35,11 +35,11 @@ import TidelineServerCore
             ("POST", "/nowhere", "{}"),
         ]
         for (method, path, body) in requests {
-            let answer = await door.send(method, path, body, headers: headers)
-            let isRefused = answer.status == 403 && answer.row["code"] as? String == "crossSite"
-            #expect(isRefused == !isAllowed)
+            let answer = await server.send(method, path, body, headers: headers)
+            let isRejected = answer.status == 403 && answer.row["code"] as? String == "crossSite"
+            #expect(isRejected == !isAllowed)
         }
-        #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
+        #expect(await server.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
     @Test(
@@ -74,8 +74,8 @@ import TidelineServerCore
         arguments: ["Forwarded", "Via", "X-Real-IP", "X-Forwarded-For", "x-forwarded-proto"]
     )
     func proxied(_ header: String) async throws {
-        let door = try await Door()
-        #expect(await door.send("GET", "/metrics").status == 200)
-        #expect(await door.send("GET", "/metrics", headers: [header: "127.0.0.1"]).status == 403)
+        let server = try await TestServer()
+        #expect(await server.send("GET", "/metrics").status == 200)
+        #expect(await server.send("GET", "/metrics", headers: [header: "127.0.0.1"]).status == 403)
     }
 }

@@ -143,10 +143,10 @@ import TidelineServerCore
         ]
     )
     func metricsAreForLocalCallersOnly(_ address: String, _ status: Int) async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         var request = ServerRequest(method: "GET", path: "/metrics")
         request.address = address
-        #expect(await door.handler.handle(request).status == status)
+        #expect(await server.handler.handle(request).status == status)
     }
 
     /// A proxy that is not configured forwards the host name that it was called by, and so does a page on another site
@@ -159,10 +159,10 @@ import TidelineServerCore
         ]
     )
     func metricsNeedALocalHostName(_ host: String, _ status: Int) async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         var request = ServerRequest(method: "GET", path: "/metrics")
         request.address = "127.0.0.1"
         request.headers["Host"] = host
-        #expect(await door.handler.handle(request).status == status)
+        #expect(await server.handler.handle(request).status == status)
     }
 }

@@ -11,18 +11,18 @@ import TidelineTestKit
     private static let list = "tables/TodoItem?$top=10"
 
     /// Ten rows of 60 kB, and a page of them that was read once, so that its size is known.
-    private static func door(
+    private static func server(
         _ traffic: ServerTraffic,
         _ endpoints: [Endpoint] = []
-    ) async throws -> Door {
-        let door = try await Door(endpoints: endpoints, traffic: traffic)
+    ) async throws -> TestServer {
+        let server = try await TestServer(endpoints: endpoints, traffic: traffic)
         let text = String(repeating: "x", count: 60_000)
         for number in 0..<10 {
             let row = #"{"id":"\#(number)","text":"\#(text)"}"#
-            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+            #expect(await server.send("POST", "/tables/TodoItem", row).status == 201)
         }
-        #expect(await door.send("GET", "/" + list).status == 200)
-        return door
+        #expect(await server.send("GET", "/" + list).status == 200)
+        return server
     }
 
     @Test(
@@ -37,7 +37,7 @@ import TidelineTestKit
             try await until { gate.isSet }
             return ServerResponse(status: 200)
         }
-        let door = try await Self.door(traffic, [held])
+        let server = try await Self.server(traffic, [held])
         let nothing = "tables/TodoItem?$filter=text eq ''"
         let reads = [
             (0..<99).map { BatchPart("\($0)", "get", nothing) },
@@ -46,24 +46,24 @@ import TidelineTestKit
         let batches = (0..<6).map { number in
             Task {
                 let parts = reads[number % 2] + [BatchPart("held", "get", "api/held")]
-                return await door.batch(parts).partStatuses
+                return await server.batch(parts).partStatuses
             }
         }
         try await until { within.current >= 6 }
         // Three of them have pages, the others have none.
-        #expect((1_800_000..<2_000_000).contains(traffic.answersHeld))
+        #expect((1_800_000..<2_000_000).contains(traffic.reservedAnswerBytes))
         let writes = (0..<100).map {
             BatchPart("\($0)", "patch", "tables/TodoItem/\($0 % 10)", #"{"rank":\#($0)}"#)
         }
         let small = (0..<100).map { BatchPart("\($0)", "post", "tables/TodoItem", #"{"rank":1}"#) }
-        #expect(await door.batch(small).partStatuses == Array(repeating: 201, count: 100))
-        #expect(await door.batch(writes).partStatuses == Array(repeating: 200, count: 100))
-        #expect(await door.send("GET", "/" + Self.list).rows.count == 10)
+        #expect(await server.batch(small).partStatuses == Array(repeating: 201, count: 100))
+        #expect(await server.batch(writes).partStatuses == Array(repeating: 200, count: 100))
+        #expect(await server.send("GET", "/" + Self.list).rows.count == 10)
         gate.set()
         for batch in batches {
             #expect(await batch.value.allSatisfy { $0 == 200 })
         }
-        #expect(traffic.answersHeld == 0)
+        #expect(traffic.reservedAnswerBytes == 0)
     }
 
     /// A batch that has a reservation does not wait for more memory: the caller repeats the rest of the batch.
@@ -73,36 +73,38 @@ import TidelineTestKit
     )
     func aPageWithoutMemoryIsSkipped() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
-        let door = try await Self.door(traffic)
+        let server = try await Self.server(traffic)
         let lists = (0..<6).map { BatchPart("\($0)", "get", Self.list) }
         let others = traffic.batchReads.count(100_000)
         // A response keeps its reservation as long as it is referenced.
         do {
-            let answer = await door.batch(lists, continuing: true)
+            let answer = await server.batch(lists, continuing: true)
             #expect(answer.partStatuses == [200, 200, 200, 503, 503, 503])
             #expect(answer.partCodes[3] == "batchAnswersTooLarge")
             #expect((answer.partBody(3)["error"] as? String ?? "").contains("limits.answersBytes"))
         }
         others.resize(to: 0)
         // A batch that is alone gets the maximum for a batch.
-        #expect(await door.batch(lists).partStatuses == Array(repeating: 200, count: 6))
-        #expect(traffic.answersHeld == 0)
+        #expect(await server.batch(lists).partStatuses == Array(repeating: 200, count: 6))
+        #expect(traffic.reservedAnswerBytes == 0)
     }
 
     @Test("The sizes of small pages in a batch are added up for its reservation")
     func manySmallPagesReserveMemory() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
-        let door = try await Door(traffic: traffic)
+        let server = try await TestServer(traffic: traffic)
         let text = String(repeating: "x", count: 20_000)
         #expect(
-            await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"\#(text)"}"#).status
+            await server.send("POST", "/tables/TodoItem", #"{"id":"a","text":"\#(text)"}"#).status
                 == 201
         )
         let others = traffic.batchReads.count(2 << 20)
         for target in ["tables/TodoItem", "tables/TodoItem/a"] {
             let parts = (0..<5).map { BatchPart("\($0)", "get", target) }
             #expect(
-                await door.batch(parts, continuing: true).partStatuses == [200, 200, 200, 503, 503]
+                await server.batch(parts, continuing: true).partStatuses == [
+                    200, 200, 200, 503, 503,
+                ]
             )
         }
         withExtendedLifetime(others) {}
@@ -115,17 +117,17 @@ import TidelineTestKit
     )
     func theFirstLargeAnswerWaits(target: String) async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
-        let door = try await Self.door(traffic)
+        let server = try await Self.server(traffic)
         let text = String(repeating: "x", count: 100_000)
         let row = #"{"id":"large","text":"\#(text)"}"#
-        #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
-        var others: AnswerShare? = traffic.batchReads.count(1 << 30)
+        #expect(await server.send("POST", "/tables/TodoItem", row).status == 201)
+        var others: MemoryReservation? = traffic.batchReads.count(1 << 30)
         let parts = ["tables/TodoItem/none", target].enumerated().map {
             BatchPart("\($0)", "get", $1)
         }
-        async let answer = door.batch(parts, continuing: true)
+        async let answer = server.batch(parts, continuing: true)
         try await until { traffic.batchReads.waiting != 0 }
-        #expect(traffic.answersHeld == 1 << 30)
+        #expect(traffic.reservedAnswerBytes == 1 << 30)
         withExtendedLifetime(others) {}
         others = nil
         #expect(await answer.partStatuses == [404, 200])
@@ -147,12 +149,12 @@ import TidelineTestKit
             let batch = await call.send(request)
             return ServerResponse(status: list.status + batch.status, body: [])
         }
-        let door = try await Self.door(traffic, [inner])
+        let server = try await Self.server(traffic, [inner])
         let parts = [
             BatchPart("1", "get", Self.list), BatchPart("2", "post", "api/inner"),
             BatchPart("3", "get", Self.list),
         ]
-        #expect(await door.batch(parts).partStatuses == [200, 400, 424])
-        #expect(traffic.answersHeld == 0)
+        #expect(await server.batch(parts).partStatuses == [200, 400, 424])
+        #expect(traffic.reservedAnswerBytes == 0)
     }
 }

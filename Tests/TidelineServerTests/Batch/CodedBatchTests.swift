@@ -18,10 +18,10 @@ import TidelineTestKit
 
     private static func send(
         _ body: [UInt8],
-        _ door: Door,
+        _ server: TestServer,
         coding: String = "gzip"
     ) async -> ServerResponse {
-        await door.handler.handle(
+        await server.handler.handle(
             ServerRequest(
                 method: "POST",
                 path: "/$batch",
@@ -36,14 +36,14 @@ import TidelineTestKit
         arguments: ["gzip", "x-gzip", "GZIP", "identity, gzip"]
     )
     func aCompressedBatchIsABatch(coding: String) async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         let small = try #require(ContentCoding.gzip(Self.batch(50)))
-        let answer = await Self.send(small, door, coding: coding)
+        let answer = await Self.send(small, server, coding: coding)
         #expect(answer.status == 200, "\(answer.text)")
         // The response says that the next batch may be compressed, too.
         #expect(answer.headers["Accept-Encoding"] == "gzip")
-        #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""id":"r49""#))
-        let plain = await Self.send(Self.batch(1), door, coding: "identity")
+        #expect(await server.send("GET", "/tables/TodoItem").text.contains(#""id":"r49""#))
+        let plain = await Self.send(Self.batch(1), server, coding: "identity")
         #expect(plain.status == 200)
         #expect(plain.headers["Accept-Encoding"] == "gzip")
     }
@@ -53,15 +53,15 @@ import TidelineTestKit
         arguments: ["deflate", "br", "gzip, gzip", "gzip, br", "x-unknown"]
     )
     func otherCodingsAreRejected(coding: String) async throws {
-        let door = try await Door()
-        let answer = await Self.send(Self.batch(1), door, coding: coding)
+        let server = try await TestServer()
+        let answer = await Self.send(Self.batch(1), server, coding: coding)
         #expect(answer.status == 415)
         #expect(answer.headers["Accept-Encoding"] == "gzip")
     }
 
     @Test("A batch that is not exactly one gzip member is rejected and not executed")
     func damagedBatchesAreRejected() async throws {
-        let door = try await Door()
+        let server = try await TestServer()
         let whole = try #require(ContentCoding.gzip(Self.batch(50)))
         var cases: [(String, [UInt8])] = [
             ("empty", []), ("no gzip", Self.batch(1)), ("a tail", whole + [0]),
@@ -77,11 +77,11 @@ import TidelineTestKit
             cases.append(("another byte at \(offset)", bytes))
         }
         for (name, bytes) in cases {
-            let answer = await Self.send(bytes, door)
+            let answer = await Self.send(bytes, server)
             // The last bytes of a truncated body may happen to state a length over the limit.
             #expect([400, 413].contains(answer.status), "\(name): \(answer.text)")
         }
-        #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""items":[]"#))
+        #expect(await server.send("GET", "/tables/TodoItem").text.contains(#""items":[]"#))
     }
 
     @Test("A zip bomb is rejected, even if it states a wrong length")
@@ -91,23 +91,23 @@ import TidelineTestKit
             ContentCoding.gzip([UInt8](repeating: 0x20, count: limits.batchBytes * 8))
         )
         #expect(bomb.count < limits.batchBytes / 4)
-        let door = try await Door()
-        #expect(await Self.send(bomb, door).status == 413)
+        let server = try await TestServer()
+        #expect(await Self.send(bomb, server).status == 413)
         for count in [0, 1, 1000, limits.batchBytes] {
             let length = (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) }
             let liar = Array(bomb.dropLast(4)) + length
-            #expect(await Self.send(liar, door).status == 400, "\(count)")
+            #expect(await Self.send(liar, server).status == 400, "\(count)")
             #expect(ContentCoding.gunzip(liar, count: count) == nil)
         }
     }
 
     @Test("The memory of a decompressed batch is released with its response")
     func theirMemoryIsReleased() async throws {
-        let door = try await Door()
-        let memory = door.handler.service.settings.traffic.codedBatches
-        _ = await Self.send(try #require(ContentCoding.gzip(Self.batch(900))), door)
+        let server = try await TestServer()
+        let memory = server.handler.service.settings.traffic.codedBatches
+        _ = await Self.send(try #require(ContentCoding.gzip(Self.batch(900))), server)
         let malformed = Array(#"{"requests":["#.utf8) + [UInt8](repeating: 0x20, count: 5000)
-        #expect(await Self.send(try #require(ContentCoding.gzip(malformed)), door).status == 400)
-        #expect(memory.held == 0)
+        #expect(await Self.send(try #require(ContentCoding.gzip(malformed)), server).status == 400)
+        #expect(memory.reservedBytes == 0)
     }
 }

@@ -19,7 +19,7 @@ import TidelineTestKit
 
     /// A server with a database whose whole contents can be read.
     private struct Place {
-        let door: Door
+        let server: TestServer
         let dump: () throws -> [String]
     }
 
@@ -33,7 +33,7 @@ import TidelineTestKit
     ) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let door = try await Door(
+            let server = try await TestServer(
                 tables,
                 path: path,
                 dynamic: dynamic,
@@ -41,12 +41,12 @@ import TidelineTestKit
                 hooks: hooks,
                 traffic: traffic
             )
-            try await body(Place(door: door) { try Self.dump(file: path) })
-            await door.store.stop()
+            try await body(Place(server: server) { try Self.dump(file: path) })
+            await server.store.stop()
         }
         guard PostgresCluster.reasonToSkip == nil else { return }
         let url = try PostgresCluster.shared().emptyDatabase()
-        let door = try await Door(
+        let server = try await TestServer(
             tables,
             onPostgres: true,
             database: url,
@@ -55,8 +55,8 @@ import TidelineTestKit
             hooks: hooks,
             traffic: traffic
         )
-        try await body(Place(door: door) { try Self.dump(database: url) })
-        await door.store.stop()
+        try await body(Place(server: server) { try Self.dump(database: url) })
+        await server.store.stop()
     }
 
     private static func dump(file: String) throws -> [String] {
@@ -137,15 +137,15 @@ import TidelineTestKit
     ]
     private static let statuses = [201, 412, 400, 409, 404, 200, 204, 201, 424, 410]
 
-    private func fill(_ door: Door) async {
+    private func fill(_ server: TestServer) async {
         for (id, number) in [("a", 1), ("b", 5)] {
             let body = #"{"id":"\#(id)","title":"a","number":\#(number)}"#
-            #expect(await door.send("POST", "/tables/Visit", body).status == 201)
+            #expect(await server.send("POST", "/tables/Visit", body).status == 201)
         }
     }
 
-    private func dryRun(_ door: Door, _ parts: [BatchPart]) async -> ServerResponse {
-        await door.batch(
+    private func dryRun(_ server: TestServer, _ parts: [BatchPart]) async -> ServerResponse {
+        await server.batch(
             parts,
             headers: ["Prefer": "continue-on-error, tideline.dry-run"]
         )
@@ -155,14 +155,14 @@ import TidelineTestKit
     func nothingChanges() async throws {
         let traffic = ServerTraffic()
         try await onDatabases(traffic: traffic) { place in
-            let door = place.door
-            await fill(door)
-            let clock = await door.send("GET", "/tables/Visit").headers["Tideline-Epoch"]
-            let written = await door.send("GET", "/metrics").text.metric(
+            let server = place.server
+            await fill(server)
+            let clock = await server.send("GET", "/tables/Visit").headers["Tideline-Epoch"]
+            let written = await server.send("GET", "/metrics").text.metric(
                 "tideline_rows_written_total"
             )
             let before = try place.dump()
-            let answer = await dryRun(door, Self.parts)
+            let answer = await dryRun(server, Self.parts)
             #expect(answer.status == 200, "\(answer.text)")
             #expect(answer.partStatuses == Self.statuses, "\(answer.text)")
             #expect(
@@ -174,11 +174,11 @@ import TidelineTestKit
             #expect(answer.partBody(5)["title"] as? String == "c")
             #expect(answer.partHeaders(7)["repeatability-result"] == nil)
             #expect(try place.dump() == before)
-            let after = await door.send("GET", "/metrics").text
+            let after = await server.send("GET", "/metrics").text
             #expect(after.metric("tideline_rows_written_total") == written)
-            #expect(await door.send("GET", "/tables/Visit").headers["Tideline-Epoch"] == clock)
+            #expect(await server.send("GET", "/tables/Visit").headers["Tideline-Epoch"] == clock)
             // The same batch does what was said.
-            let done = await door.batch(Self.parts, headers: ["Prefer": "continue-on-error"])
+            let done = await server.batch(Self.parts, headers: ["Prefer": "continue-on-error"])
             #expect(done.partStatuses == Self.statuses)
             #expect(try place.dump() != before)
         }
@@ -189,10 +189,10 @@ import TidelineTestKit
     )
     func severalBatches() async throws {
         try await onDatabases(FieldService.tables()) { place in
-            let door = place.door
+            let server = place.server
             let customer = #"{"id":"old","name":"a"}"#
-            #expect(await door.send("POST", "/tables/Customer", customer).status == 201)
-            let list = await door.send("GET", "/tables/Customer")
+            #expect(await server.send("POST", "/tables/Customer", customer).status == 201)
+            let list = await server.send("GET", "/tables/Customer")
             let before = try place.dump()
             let batches = [
                 [
@@ -224,10 +224,10 @@ import TidelineTestKit
                 ],
             ]
             var statuses: [[Int]] = []
-            for batch in batches { statuses.append(await dryRun(door, batch).partStatuses) }
+            for batch in batches { statuses.append(await dryRun(server, batch).partStatuses) }
             #expect(statuses == [[201, 201, 204], [409, 201], [200, 204]])
             #expect(try place.dump() == before)
-            let after = await door.send("GET", "/tables/Customer")
+            let after = await server.send("GET", "/tables/Customer")
             #expect(after.text == list.text && after.headers["ETag"] == list.headers["ETag"])
         }
     }
@@ -237,12 +237,12 @@ import TidelineTestKit
         var limits = ServerLimits()
         limits.cascadeRows = 2
         try await onDatabases(FieldService.tables(), limits: limits) { place in
-            let door = place.door
+            let server = place.server
             let customer = #"{"id":"c","name":"a"}"#
-            #expect(await door.send("POST", "/tables/Customer", customer).status == 201)
+            #expect(await server.send("POST", "/tables/Customer", customer).status == 201)
             for number in 0..<5 {
                 let job = #"{"id":"j\#(number)","customerID":"c"}"#
-                #expect(await door.send("POST", "/tables/Job", job).status == 201)
+                #expect(await server.send("POST", "/tables/Job", job).status == 201)
             }
             let before = try place.dump()
             let parts = [
@@ -250,21 +250,21 @@ import TidelineTestKit
                 BatchPart("2", "post", "tables/Visit", #"{"id":"v","jobID":"j1"}"#),
                 BatchPart("3", "post", "tables/Job", #"{"id":"k","customerID":"c"}"#),
             ]
-            let answer = await dryRun(door, parts)
+            let answer = await dryRun(server, parts)
             #expect(answer.partStatuses == [204, 409, 409], "\(answer.text)")
             #expect(answer.partBody(1)["code"] as? String == "parentNotFound")
             #expect(try place.dump() == before)
-            #expect(await door.send("GET", "/tables/Job").ids.count == 5)
+            #expect(await server.send("GET", "/tables/Job").ids.count == 5)
         }
     }
 
     @Test("A batch can request a dry run in its body")
     func inTheBody() async throws {
         try await onDatabases { place in
-            await fill(place.door)
+            await fill(place.server)
             let before = try place.dump()
             let requests = Self.parts.map(\.json).joined(separator: ",")
-            let answer = await place.door.send(
+            let answer = await place.server.send(
                 "POST",
                 "/$batch",
                 #"{"dryRun":true,"requests":[\#(requests)]}"#,
@@ -276,7 +276,7 @@ import TidelineTestKit
             )
             #expect(try place.dump() == before)
             let wrong = #"{"dryRun":"yes","requests":[]}"#
-            #expect(await place.door.send("POST", "/$batch", wrong).status == 400)
+            #expect(await place.server.send("POST", "/$batch", wrong).status == 400)
         }
     }
 
@@ -294,9 +294,9 @@ import TidelineTestKit
                 #"{"id":"a","title":"a"}"#,
                 headers: key
             )
-            #expect(await place.door.batch([part]).partStatuses == [201])
+            #expect(await place.server.batch([part]).partStatuses == [201])
             let before = try place.dump()
-            #expect(await dryRun(place.door, [part]).partStatuses == [201])
+            #expect(await dryRun(place.server, [part]).partStatuses == [201])
             #expect(try place.dump() == before)
         }
     }
@@ -310,7 +310,7 @@ import TidelineTestKit
         try await onDatabases(hooks: ["Visit": hooks]) { place in
             let part = BatchPart("1", "post", "tables/Visit", #"{"id":"a","title":"a"}"#)
             let before = try place.dump()
-            #expect(await dryRun(place.door, [part]).partStatuses == [201])
+            #expect(await dryRun(place.server, [part]).partStatuses == [201])
             #expect(!called.isSet)
             #expect(try place.dump() == before)
         }
@@ -318,10 +318,10 @@ import TidelineTestKit
 
     @Test("A dry run with a read or an endpoint is rejected as malformed")
     func onlyWrites() async throws {
-        let door = try await Door([Self.table])
+        let server = try await TestServer([Self.table])
         for url in ["tables/Visit", "tables/Visit/a", "api/x"] {
             let answer = await dryRun(
-                door,
+                server,
                 [
                     BatchPart("1", "post", "tables/Visit", #"{"id":"a","title":"a"}"#),
                     BatchPart("2", "get", url),
@@ -330,26 +330,26 @@ import TidelineTestKit
             #expect(answer.status == 400)
             #expect(answer.error.contains("requests[1]"))
         }
-        #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
+        #expect(await server.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
     @Test("A single write that prefers a dry run is rejected and not executed")
     func alone() async throws {
-        let door = try await Door([Self.table])
+        let server = try await TestServer([Self.table])
         let headers: HTTPFields = ["Prefer": "tideline.dry-run"]
         let body = #"{"id":"a","title":"a"}"#
-        let answer = await door.send("POST", "/tables/Visit", body, headers: headers)
+        let answer = await server.send("POST", "/tables/Visit", body, headers: headers)
         #expect(answer.status == 400 && answer.error.contains("POST /$batch"))
-        #expect(await door.send("DELETE", "/tables/Visit/a", headers: headers).status == 400)
-        #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
+        #expect(await server.send("DELETE", "/tables/Visit/a", headers: headers).status == 400)
+        #expect(await server.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
     @Test("A dry run creates no table and no column of a dynamic schema")
     func growth() async throws {
-        try await onDatabases([Door.todo], dynamic: true) { place in
+        try await onDatabases([TestServer.todo], dynamic: true) { place in
             let before = try place.dump()
             let answer = await dryRun(
-                place.door,
+                place.server,
                 [
                     BatchPart("1", "post", "tables/New", #"{"id":"a","text":"a"}"#),
                     BatchPart("2", "post", "tables/TodoItem", #"{"id":"a","other":1}"#),
@@ -358,7 +358,7 @@ import TidelineTestKit
             )
             #expect(answer.partStatuses == [400, 400, 201], "\(answer.text)")
             #expect(try place.dump() == before)
-            #expect(await place.door.send("GET", "/$schema").text.contains("other") == false)
+            #expect(await place.server.send("GET", "/$schema").text.contains("other") == false)
         }
     }
 }

@@ -45,11 +45,11 @@ import TidelineServerCore
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
-        configuration.tables = [Door.todo]
+        configuration.tables = [TestServer.todo]
         let dashboard = configuration.makeDashboard()
-        let door = try await Door(dashboard: dashboard)
+        let server = try await TestServer(dashboard: dashboard)
         for (name, text) in Self.files {
-            let answer = await door.handler.handle(
+            let answer = await server.handler.handle(
                 ServerRequest(
                     method: "GET",
                     path: name == "index.html" ? "/" : "/$admin/page/\(name)",
@@ -86,8 +86,8 @@ import TidelineServerCore
         configuration.database = .postgres(url: "postgres://me:hush@db.example/todo")
         configuration.metrics.keyFile = "/etc/hush.key"
         configuration.tls = .init(certificateFile: "/etc/open.pem", keyFile: "/etc/hush.pem")
-        let door = try await Door(dashboard: configuration.makeDashboard())
-        let answer = await door.handler.handle(
+        let server = try await TestServer(dashboard: configuration.makeDashboard())
+        let answer = await server.handler.handle(
             ServerRequest(method: "GET", path: "/$admin/overview", headers: ["Host": "localhost"])
         )
         #expect(answer.status == 200 && answer.text.contains("limits.pageBytes"))

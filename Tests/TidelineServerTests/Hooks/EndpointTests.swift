@@ -35,28 +35,28 @@ private struct Broken: Error {}
 
     @Test("An endpoint returns its response, its rejection, or 500 for an error")
     func respondsAndRejects() async throws {
-        let door = try await Door([Door.todo], endpoints: Self.endpoints)
-        let hello = await door.send("POST", "/API/Hello?x=1")
+        let testServer = try await TestServer([TestServer.todo], endpoints: Self.endpoints)
+        let hello = await testServer.send("POST", "/API/Hello?x=1")
         #expect(hello.status == 200 && hello.text == "hello x=1")
         #expect(hello.headers["X-Request-ID"]?.isEmpty == false)
         #expect(hello.headers["Cache-Control"] == "no-store")
-        let other = await door.send("GET", "/api/hello")
+        let other = await testServer.send("GET", "/api/hello")
         #expect(other.status == 405 && other.headers["Allow"] == "POST")
-        #expect(await door.send("OPTIONS", "/api/hello").headers["Allow"] == "POST")
-        #expect(await door.send("POST", "/api/bye").status == 404)
-        #expect(await door.send("POST", "/api").status == 404)
-        let refused = await door.send("GET", "/api/no")
-        #expect(refused.status == 403 && refused.error == "Never.")
-        #expect(await door.send("GET", "/api/broken").status == 500)
+        #expect(await testServer.send("OPTIONS", "/api/hello").headers["Allow"] == "POST")
+        #expect(await testServer.send("POST", "/api/bye").status == 404)
+        #expect(await testServer.send("POST", "/api").status == 404)
+        let rejected = await testServer.send("GET", "/api/no")
+        #expect(rejected.status == 403 && rejected.error == "Never.")
+        #expect(await testServer.send("GET", "/api/broken").status == 500)
     }
 
     @Test("An endpoint reads and writes the rows of tables") func worksOnTables() async throws {
-        let door = try await Door([Door.todo], endpoints: Self.endpoints)
+        let testServer = try await TestServer([TestServer.todo], endpoints: Self.endpoints)
         for id in ["a", "b", "c"] {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            _ = await testServer.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
         }
-        #expect(await door.send("POST", "/api/todo/complete-all").text == "3")
-        let done = await door.send("GET", "/tables/TodoItem?$filter=complete")
+        #expect(await testServer.send("POST", "/api/todo/complete-all").text == "3")
+        let done = await testServer.send("GET", "/tables/TodoItem?$filter=complete")
         #expect(done.ids == ["a", "b", "c"])
     }
 
@@ -93,7 +93,7 @@ private struct Broken: Error {}
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
-        configuration.tables = [Door.todo]
+        configuration.tables = [TestServer.todo]
         configuration.hooks = ["TodoItem": TableHooks(), "todoitem": TableHooks()]
         let server = TidelineServer(configuration: configuration)
         let error = await #expect(throws: ConfigurationError.self) { try await server.start() }

@@ -46,17 +46,17 @@ import TidelineTestKit
     ]
 
     /// A server with these rows, whose times were written by another program.
-    private func withDoor(
+    private func withServer(
         _ onPostgres: Bool,
         _ rows: [Times] = Self.rows,
         indexes: [[String]] = [],
         hooks: [String: TableHooks] = [:],
-        _ body: (Door) async throws -> Void
+        _ body: (TestServer) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let url = onPostgres ? try PostgresCluster.shared().database() : nil
-            let door = try await Door(
+            let server = try await TestServer(
                 [Self.table(indexes)],
                 path: onPostgres ? nil : path,
                 onPostgres: onPostgres,
@@ -64,7 +64,7 @@ import TidelineTestKit
                 hooks: hooks
             )
             for (rank, row) in rows.enumerated() {
-                _ = await door.send(
+                _ = await server.send(
                     "POST",
                     "/tables/T",
                     #"{"id":"\#(row.id)","rank":\#(rank / 3)}"#
@@ -88,17 +88,17 @@ import TidelineTestKit
                 let database = try Database(path: path, mode: .existing)
                 for update in updates { try database.execute(update) }
             }
-            try await body(door)
-            await door.store.stop()
+            try await body(server)
+            await server.store.stop()
         }
     }
 
     /// The ids on all pages of a list.
-    private func ids(_ target: String, pageSize: Int, _ door: Door) async -> [String] {
+    private func ids(_ target: String, pageSize: Int, _ server: TestServer) async -> [String] {
         var next: String? = target
         var found: [String] = []
         while let target = next, found.count < 200 {
-            let page = await door.send(
+            let page = await server.send(
                 "GET",
                 target,
                 headers: ["Prefer": "odata.maxpagesize=\(pageSize)"]
@@ -147,15 +147,15 @@ import TidelineTestKit
 
     @Test("A filter compares truncated milliseconds", arguments: stores, [false, true])
     func filters(onPostgres: Bool, isIndexed: Bool) async throws {
-        try await withDoor(onPostgres, indexes: isIndexed ? [["due"]] : []) { door in
+        try await withServer(onPostgres, indexes: isIndexed ? [["due"]] : []) { server in
             for (filter, ids) in Self.filters {
-                let found = await door.send("GET", "/tables/T?$filter=\(filter)&$count=true")
+                let found = await server.send("GET", "/tables/T?$filter=\(filter)&$count=true")
                 #expect(found.ids.sorted() == ids, "\(filter): \(found.text)")
                 #expect(found.row["count"] as? Int == ids.count, "\(filter)")
             }
-            let shown = await door.send("GET", "/tables/T/a").row
+            let shown = await server.send("GET", "/tables/T/a").row
             #expect(shown["due"] as? String == "2026-01-02T03:04:05.123Z")
-            let last = await door.send("GET", "/tables/T/e").row
+            let last = await server.send("GET", "/tables/T/e").row
             #expect(last["due"] as? String == "1969-12-31T23:59:59.999Z")
         }
     }
@@ -166,7 +166,7 @@ import TidelineTestKit
         [false, true]
     )
     func orders(onPostgres: Bool, isIndexed: Bool) async throws {
-        try await withDoor(onPostgres, indexes: isIndexed ? [["due"]] : []) { door in
+        try await withServer(onPostgres, indexes: isIndexed ? [["due"]] : []) { server in
             let orders = [
                 ("due", ["f", "e", "d", "a", "b", "c", "g"]),
                 ("due desc", ["g", "c", "a", "b", "d", "e", "f"]),
@@ -175,18 +175,18 @@ import TidelineTestKit
             ]
             for (order, ids) in orders {
                 let target = "/tables/T?$orderby=\(order)"
-                #expect(await door.send("GET", target).ids == ids, "\(order)")
+                #expect(await server.send("GET", target).ids == ids, "\(order)")
                 for size in 1...3 {
-                    let found = await self.ids(target, pageSize: size, door)
+                    let found = await self.ids(target, pageSize: size, server)
                     #expect(found == ids, "\(order) by \(size)")
                     // A part of the filter that PostgreSQL does not evaluate.
                     let slow = target + "&$filter=rank mul 2 lt 100"
-                    #expect(await self.ids(slow, pageSize: size, door) == ids, "\(slow)")
+                    #expect(await self.ids(slow, pageSize: size, server) == ids, "\(slow)")
                 }
                 // Without the column in the page.
-                let bare = await self.ids(target + "&$select=id", pageSize: 2, door)
+                let bare = await self.ids(target + "&$select=id", pageSize: 2, server)
                 #expect(bare == ids, "\(order)")
-                let skipped = await door.send("GET", target + "&$skip=2&$top=3").ids
+                let skipped = await server.send("GET", target + "&$skip=2&$top=3").ids
                 #expect(skipped == Array(ids[2..<5]), "\(order)")
             }
         }
@@ -197,41 +197,41 @@ import TidelineTestKit
         arguments: stores
     )
     func creation(onPostgres: Bool) async throws {
-        let door = try await Door(onPostgres: onPostgres, clock: TestClock(step: 1))
+        let server = try await TestServer(onPostgres: onPostgres, clock: TestClock(step: 1))
         for id in ["c", "a", "b"] {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
         }
-        let rows = await door.send("GET", "/tables/TodoItem?$orderby=createdAt").rows
+        let rows = await server.send("GET", "/tables/TodoItem?$orderby=createdAt").rows
         let times = Set(rows.compactMap { $0["createdAt"] as? String })
         let time = try #require(times.first)
         #expect(times.count == 1)
         #expect(rows.compactMap { $0["id"] as? String } == ["a", "b", "c"])
         for (filter, count) in [("eq", 3), ("le", 3), ("ge", 3), ("gt", 0), ("lt", 0), ("ne", 0)] {
             let target = "/tables/TodoItem?$filter=createdAt \(filter) \(time)"
-            #expect(await door.send("GET", target).ids.count == count, "\(filter)")
+            #expect(await server.send("GET", target).ids.count == count, "\(filter)")
         }
         // As on a device, which has both times in milliseconds, though the server stores one more exactly.
         let same = "/tables/TodoItem?$filter=createdAt eq updatedAt"
-        #expect(await door.send("GET", same).ids.count == 3)
+        #expect(await server.send("GET", same).ids.count == 3)
         let other = "/tables/TodoItem?$filter=tolower(id) ne 'z' and (createdAt lt updatedAt)"
-        #expect(await door.send("GET", other).ids.isEmpty)
+        #expect(await server.send("GET", other).ids.isEmpty)
         // Pulls continue at the millisecond of their last row, and miss no row that is committed in it.
         let walk = "/tables/TodoItem?$orderby=updatedAt&$filter=updatedAt gt \(time)"
-        #expect(await door.send("GET", walk).ids == ["c", "a", "b"])
+        #expect(await server.send("GET", walk).ids == ["c", "a", "b"])
         let deep = walk + " and concat(id,'') ne ''"
-        #expect(await door.send("GET", deep).ids == ["c", "a", "b"])
+        #expect(await server.send("GET", deep).ids == ["c", "a", "b"])
     }
 
     @Test("A link of a server that used microseconds loses no row", arguments: stores)
     func olderLinks(onPostgres: Bool) async throws {
-        try await withDoor(onPostgres) { door in
+        try await withServer(onPostgres) { server in
             for order in ["due", "due desc"] {
-                let ids = await door.send("GET", "/tables/T?$orderby=\(order)").ids
+                let ids = await server.send("GET", "/tables/T?$orderby=\(order)").ids
                 let token = PageToken(
                     [.integer(1_767_323_045_123_456), .text("b")],
                     version: nil
                 )
-                let page = await door.send(
+                let page = await server.send(
                     "GET",
                     "/tables/T?$orderby=\(order)&$skiptoken=\(token.text)"
                 )
@@ -246,17 +246,17 @@ import TidelineTestKit
         arguments: stores
     )
     func deltas(onPostgres: Bool) async throws {
-        try await withDoor(onPostgres) { door in
-            let first = await door.send(
+        try await withServer(onPostgres) { server in
+            let first = await server.send(
                 "GET",
                 "/tables/T?$filter=due le 2026-01-02T03:04:05.123Z",
                 headers: ["Prefer": "odata.track-changes"]
             )
             #expect(first.ids.sorted() == ["a", "b", "d", "e"])
             let link = first.row["@odata.deltaLink"] as? String ?? ""
-            let changed = await door.send("PATCH", "/tables/T/b", #"{"rank":7}"#)
+            let changed = await server.send("PATCH", "/tables/T/b", #"{"rank":7}"#)
             #expect(changed.row["due"] as? String == "2026-01-02T03:04:05.123Z")
-            let next = await door.send("GET", "/tables/T?" + link)
+            let next = await server.send("GET", "/tables/T?" + link)
             #expect(next.ids == ["b"] && !next.text.contains("@removed"), "\(next.text)")
         }
     }
@@ -267,11 +267,11 @@ import TidelineTestKit
         hooks.rowFilter = { _ in
             "due eq 2026-01-02T03:04:05.123Z or due eq null and updatedAt ne 2026-01-02T00:00:00Z"
         }
-        try await withDoor(onPostgres, hooks: ["T": hooks]) { door in
-            #expect(await door.send("GET", "/tables/T").ids.sorted() == ["a", "b", "f"])
+        try await withServer(onPostgres, hooks: ["T": hooks]) { server in
+            #expect(await server.send("GET", "/tables/T").ids.sorted() == ["a", "b", "f"])
             for (id, status) in [("a", 200), ("b", 200), ("c", 404), ("f", 200)] {
-                #expect(await door.send("GET", "/tables/T/\(id)").status == status, "\(id)")
-                let write = await door.send("PATCH", "/tables/T/\(id)", #"{"rank":7}"#)
+                #expect(await server.send("GET", "/tables/T/\(id)").status == status, "\(id)")
+                let write = await server.send("PATCH", "/tables/T/\(id)", #"{"rank":7}"#)
                 #expect(write.status == status, "\(id): \(write.text)")
             }
         }
@@ -311,15 +311,15 @@ import TidelineTestKit
             let ids = sorted.map(\.id)
             let groups = Dictionary(grouping: sorted) { $0.due.map { $0 / 1000 } ?? .min }
             let falling = groups.keys.sorted(by: >).flatMap { groups[$0]!.map(\.id) }
-            try await withDoor(onPostgres, rows, indexes: [["due"]]) { door in
+            try await withServer(onPostgres, rows, indexes: [["due"]]) { server in
                 for (order, expected) in [("due", ids), ("due desc", falling)] {
                     let target = "/tables/T?$orderby=\(order)"
                     for size in [1, 2, 3, 5] {
-                        let found = await self.ids(target, pageSize: size, door)
+                        let found = await self.ids(target, pageSize: size, server)
                         #expect(found == expected, "\(withMicroseconds) \(order) by \(size)")
                     }
                     for skip in 0..<13 {
-                        let page = await door.send("GET", target + "&$skip=\(skip)&$top=2").ids
+                        let page = await server.send("GET", target + "&$skip=\(skip)&$top=2").ids
                         #expect(
                             page == Array(expected[skip..<skip + 2]),
                             "\(withMicroseconds) \(order) from \(skip)"
@@ -341,8 +341,8 @@ import TidelineTestKit
         var random = MicrosecondGenerator(seed: seed)
         let rows = (10..<50).map { Times(id: "r\($0)", due: random.time(), other: random.time()) }
         let indexes = seed == 0 ? [] : [["due", "id"], ["rank", "other"]]
-        try await withDoor(onPostgres, rows, indexes: indexes) { door in
-            let shown = await door.send("GET", "/tables/T?$top=100").rows.map(Self.row)
+        try await withServer(onPostgres, rows, indexes: indexes) { server in
+            let shown = await server.send("GET", "/tables/T?$top=100").rows.map(Self.row)
             #expect(shown.count == rows.count)
             let schema = Table(Self.table()).definition.schema
             let checker = FilterChecker(schema: schema)
@@ -353,7 +353,7 @@ import TidelineTestKit
                     try checker.filter(ODataParser.filter(text, dialect: .v4))
                 )
                 let expected = shown.filter(filter.matches).map(\.id).sorted()
-                let found = await door.send("GET", "/tables/T?$filter=\(text)&$top=100")
+                let found = await server.send("GET", "/tables/T?$filter=\(text)&$top=100")
                 #expect(found.ids.sorted() == expected, "\(text): \(found.status)")
                 if !expected.isEmpty && expected.count < shown.count { telling += 1 }
             }
@@ -371,7 +371,7 @@ import TidelineTestKit
                     )
                     expected = expected.filter(filter.matches)
                 }
-                let found = await ids(target, pageSize: 1 + number % 3, door)
+                let found = await ids(target, pageSize: 1 + number % 3, server)
                 #expect(found == expected.map(\.id), "\(target)")
             }
         }

@@ -20,11 +20,11 @@ import TidelineTestKit
             "headers":{"content-type":"application/json"},"body":{"id":"a"}}]}
             """#
         let request = method == "get" ? body.replacing(#","body":{"id":"a"}"#, with: "") : body
-        let door = try await Door()
-        let answer = await door.send("POST", "/$batch", request)
+        let server = try await TestServer()
+        let answer = await server.send("POST", "/$batch", request)
         #expect(answer.status == 200, "\(answer.text)")
         #expect(answer.text.contains(#""status":424"#), "\(answer.text)")
         #expect(answer.text.contains(#""code":"conditionsNotSupported""#), "\(answer.text)")
-        #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
+        #expect(await server.send("GET", "/tables/TodoItem/a").status == 404)
     }
 }

@@ -54,14 +54,14 @@ private final class Turns: Sendable {
         let body = (0..<size).map { _ in UInt8.random(in: 48...57, using: &chance) }
         let endpoint = Endpoint("GET", "/api/large") { _ in ServerResponse(status: 200, body: body)
         }
-        let door = try await Door(endpoints: [endpoint])
+        let server = try await TestServer(endpoints: [endpoint])
         let turns = Turns()
         let loop = OneThread()
         let task = Task(executorPreference: loop) { () -> ServerResponse in
             let others = Task(executorPreference: loop) {
                 while turns.take() { await Task.yield() }
             }
-            let answer = await door.send("GET", "/api/large", headers: Self.headers)
+            let answer = await server.send("GET", "/api/large", headers: Self.headers)
             turns.end()
             await others.value
             return answer

@@ -21,8 +21,8 @@ import TidelineTestKit
     private static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
 
     /// The value of a series, as text.
-    private func value(_ series: String, of door: Door) async -> String? {
-        let lines = await door.send("GET", "/metrics").text.split(separator: "\n")
+    private func value(_ series: String, of server: TestServer) async -> String? {
+        let lines = await server.send("GET", "/metrics").text.split(separator: "\n")
         return lines.first { $0.hasPrefix(series + " ") }.map {
             String($0.dropFirst(series.count + 1))
         }
@@ -35,7 +35,7 @@ import TidelineTestKit
     func manyEntriesOfTheLedgerAreReported(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = onPostgres ? nil : directory + "/todo.db"
-            let door = try await Door(path: path, onPostgres: onPostgres)
+            let server = try await TestServer(path: path, onPostgres: onPostgres)
             let first = HTTPDate.text(microseconds: TestClock().now())
             for batch in 0..<3 {
                 let parts = (0..<800).map { number in
@@ -48,12 +48,13 @@ import TidelineTestKit
                         """
                 }
                 let body = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
-                #expect(await door.send("POST", "/$batch", body).status == 200)
+                #expect(await server.send("POST", "/$batch", body).status == 200)
             }
-            try await door.purge()
-            let reported = await value("tideline_ledger_entries", of: door).flatMap { Int($0) } ?? 0
+            try await server.purge()
+            let reported =
+                await value("tideline_ledger_entries", of: server).flatMap { Int($0) } ?? 0
             #expect(onPostgres ? reported == 2400 : (2200...2600).contains(reported), "\(reported)")
-            if path != nil { await door.store.stop() }
+            if path != nil { await server.store.stop() }
         }
     }
 
@@ -64,19 +65,19 @@ import TidelineTestKit
     func theDatabaseReportsItsWork(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = onPostgres ? nil : directory + "/todo.db"
-            let door = try await Door(path: path, onPostgres: onPostgres)
+            let server = try await TestServer(path: path, onPostgres: onPostgres)
             for id in 0..<3 {
-                let answer = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                let answer = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
                 #expect(answer.status == 201)
             }
-            #expect(await value("tideline_commit_seconds_count", of: door) == "3")
-            #expect(await value("tideline_commit_writes_sum", of: door) == "3")
-            #expect(await value(#"tideline_commit_writes_bucket{le="1"}"#, of: door) == "3")
-            #expect(await value("tideline_commits_failed_total", of: door) == "0")
-            let waits = try #require(await value("tideline_read_wait_seconds_count", of: door))
-            #expect(await door.send("GET", "/tables/TodoItem?$count=true").status == 200)
-            #expect(await value("tideline_read_wait_seconds_count", of: door) != waits)
-            #expect(await value("tideline_reads_waiting", of: door) == "0")
+            #expect(await value("tideline_commit_seconds_count", of: server) == "3")
+            #expect(await value("tideline_commit_writes_sum", of: server) == "3")
+            #expect(await value(#"tideline_commit_writes_bucket{le="1"}"#, of: server) == "3")
+            #expect(await value("tideline_commits_failed_total", of: server) == "0")
+            let waits = try #require(await value("tideline_read_wait_seconds_count", of: server))
+            #expect(await server.send("GET", "/tables/TodoItem?$count=true").status == 200)
+            #expect(await value("tideline_read_wait_seconds_count", of: server) != waits)
+            #expect(await value("tideline_reads_waiting", of: server) == "0")
             for name in [
                 "ba5e9d0c-7a0c-4f0b-9d0e-0c4f1d2a3b4c", "7b1c7e1e-1c5e-4a55-8c8c-2d1b2f3a4c5d",
             ] {
@@ -84,41 +85,41 @@ import TidelineTestKit
                     "Repeatability-Request-ID": name,
                     "Repeatability-First-Sent": HTTPDate.text(microseconds: TestClock().now()),
                 ]
-                let named = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
+                let named = await server.send("POST", "/tables/TodoItem", "{}", headers: fields)
                 #expect(named.status == 201, "\(named.text)")
             }
-            try await door.purge()
-            #expect(await value("tideline_ledger_bytes", of: door) != "0")
-            #expect(await value("tideline_ledger_entries", of: door) == "2")
-            if path != nil { await door.store.stop() }
+            try await server.purge()
+            #expect(await value("tideline_ledger_bytes", of: server) != "0")
+            #expect(await value("tideline_ledger_entries", of: server) == "2")
+            if path != nil { await server.store.stop() }
         }
     }
 
     @Test("The metrics count purged tombstones") func purgedRowsAreCounted() async throws {
-        var table = Door.todo
+        var table = TestServer.todo
         table.tombstoneDays = 1
         let clock = TestClock()
-        let door = try await Door([table], clock: clock)
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
-        #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
-        try await door.purge()
-        #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: door) == "0")
+        let server = try await TestServer([table], clock: clock)
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
+        try await server.purge()
+        #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: server) == "0")
         clock.move(by: 2 * 86_400_000_000)
-        try await door.purge()
-        #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: door) == "1")
+        try await server.purge()
+        #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: server) == "1")
     }
 
     @Test("The metrics count rejected tokens but not requests without a token")
     func rejectedTokensAreCounted() async throws {
-        let door = try await Door(authenticator: try Tokens.authenticator())
+        let server = try await TestServer(authenticator: try Tokens.authenticator())
         for (token, count) in [("nonsense", "1"), ("", "2")] {
             let fields: HTTPFields = ["Authorization": "Bearer " + token]
-            #expect(await door.send("GET", "/tables/TodoItem", headers: fields).status == 401)
-            #expect(await value("tideline_tokens_refused_total", of: door) == count)
+            #expect(await server.send("GET", "/tables/TodoItem", headers: fields).status == 401)
+            #expect(await value("tideline_tokens_refused_total", of: server) == count)
         }
         // A caller without a token is asked for one, which does not count as a rejected token.
-        #expect(await door.send("GET", "/tables/TodoItem").status == 401)
-        #expect(await value("tideline_tokens_refused_total", of: door) == "2")
+        #expect(await server.send("GET", "/tables/TodoItem").status == 401)
+        #expect(await value("tideline_tokens_refused_total", of: server) == "2")
     }
 
     @Test("An unknown time is omitted from the metrics because a zero would mean 1970")
@@ -187,35 +188,35 @@ import TidelineTestKit
     func limitsAndClocks() async throws {
         let traffic = ServerTraffic()
         let clock = TestClock()
-        let door = try await Door(clock: clock, traffic: traffic)
+        let server = try await TestServer(clock: clock, traffic: traffic)
         for series in [
             "tideline_connections_evicted_total", "tideline_connections_limited_total",
             "tideline_caller_connections_max", "tideline_read_restarts_total",
             "tideline_table_clock_ahead_seconds", "tideline_wall_clock_doubted",
             "tideline_callers_limited_total", "tideline_slow_readers_total",
         ] {
-            #expect(await value(series, of: door) == "0", "\(series)")
+            #expect(await value(series, of: server) == "0", "\(series)")
         }
         traffic.connectionsEvicted.add()
         traffic.connectionsLimited.add()
         for _ in 0..<3 { traffic.callerConnections.begin("10.0.0.1") }
         traffic.callerConnections.begin("10.0.0.2")
-        #expect(await value("tideline_connections_evicted_total", of: door) == "1")
-        #expect(await value("tideline_connections_limited_total", of: door) == "1")
-        #expect(await value("tideline_caller_connections_max", of: door) == "3")
+        #expect(await value("tideline_connections_evicted_total", of: server) == "1")
+        #expect(await value("tideline_connections_limited_total", of: server) == "1")
+        #expect(await value("tideline_caller_connections_max", of: server) == "3")
         // A write while the wall clock is ten days ahead.
         clock.move(by: 10 * 86_400_000_000)
-        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+        #expect(await server.send("POST", "/tables/TodoItem", "{}").status == 201)
         clock.move(by: -10 * 86_400_000_000)
-        try await door.purge()
-        let ahead = Double(await value("tideline_table_clock_ahead_seconds", of: door) ?? "") ?? 0
+        try await server.purge()
+        let ahead = Double(await value("tideline_table_clock_ahead_seconds", of: server) ?? "") ?? 0
         #expect(ahead > 9 * 86_400, "\(ahead)")
     }
 
     @Test("Each metric has a help text and a type") func eachMetricHasAHelpText() async throws {
-        let door = try await Door()
-        _ = await door.send("GET", "/tables/TodoItem")
-        let text = await door.send("GET", "/metrics").text
+        let server = try await TestServer()
+        _ = await server.send("GET", "/tables/TodoItem")
+        let text = await server.send("GET", "/metrics").text
         let version = #"tideline_build_info{version="\#(ServerVersion.text)"} 1"#
         #expect(text.contains("\n" + version + "\n"))
         var helped: Set<Substring> = []

@@ -34,8 +34,8 @@ import TidelineServerCore
 
     @Test("The schema document contains columns, rules and fingerprints")
     func document() async throws {
-        let door = try await Door([Self.jobs, Door.todo])
-        let answer = await door.send("GET", "/$schema")
+        let server = try await TestServer([Self.jobs, TestServer.todo])
+        let answer = await server.send("GET", "/$schema")
         #expect(answer.status == 200)
         #expect(answer.headers["Content-Type"] == "application/json; charset=utf-8")
         let document = try SchemaDocument(answer.body)
@@ -57,30 +57,30 @@ import TidelineServerCore
 
     @Test("Both generations get the schema document, and other methods and versions are rejected")
     func generations() async throws {
-        let door = try await Door()
-        let classic = await door.send("GET", "/$schema", classic: true)
-        let datasync = await door.send("GET", "/$schema")
+        let server = try await TestServer()
+        let classic = await server.send("GET", "/$schema", classic: true)
+        let datasync = await server.send("GET", "/$schema")
         #expect(classic.status == 200 && classic.text == datasync.text)
-        #expect(await door.send("GET", "/$schema?ZUMO-API-VERSION=9").status == 400)
+        #expect(await server.send("GET", "/$schema?ZUMO-API-VERSION=9").status == 400)
         for method in ["POST", "PATCH", "PUT", "DELETE"] {
-            let answer = await door.send(method, "/$schema", "{}")
+            let answer = await server.send(method, "/$schema", "{}")
             #expect(answer.status == 405 && answer.headers["Allow"] == "GET, HEAD")
         }
-        #expect(await door.send("HEAD", "/$schema").status == 200)
-        #expect(await door.send("OPTIONS", "/$schema").headers["Allow"] == "GET, HEAD")
+        #expect(await server.send("HEAD", "/$schema").status == 200)
+        #expect(await server.send("OPTIONS", "/$schema").headers["Allow"] == "GET, HEAD")
     }
 
     @Test("An unchanged document is not sent again")
     func caching() async throws {
-        let door = try await Door()
-        let first = await door.send("GET", "/$schema")
+        let server = try await TestServer()
+        let first = await server.send("GET", "/$schema")
         let tag = try #require(first.headers["ETag"])
         #expect(first.headers["Cache-Control"] == "private, no-cache")
         for list in [tag, "W/" + tag, "\"a\", \(tag)", "*"] {
-            let same = await door.send("GET", "/$schema", headers: ["If-None-Match": list])
+            let same = await server.send("GET", "/$schema", headers: ["If-None-Match": list])
             #expect(same.status == 304 && same.body.isEmpty && same.headers["ETag"] == tag)
         }
-        let other = await door.send("GET", "/$schema", headers: ["If-None-Match": "\"a\""])
+        let other = await server.send("GET", "/$schema", headers: ["If-None-Match": "\"a\""])
         #expect(other.status == 200)
     }
 
@@ -88,20 +88,20 @@ import TidelineServerCore
     func permissions() async throws {
         var hidden = Self.jobs
         hidden.permissions = TablePermissions(read: .disabled)
-        var open = Door.todo
+        var open = TestServer.todo
         open.permissions = TablePermissions(read: .anonymous)
         let closed = TableDefinition("Note", columns: [ColumnDefinition("text", .string)])
         let authenticator = try Tokens.authenticator()
-        let door = try await Door([hidden, open, closed], authenticator: authenticator)
+        let server = try await TestServer([hidden, open, closed], authenticator: authenticator)
         func tables(_ headers: HTTPFields) async throws -> [String] {
-            let answer = await door.send("GET", "/$schema", headers: headers)
+            let answer = await server.send("GET", "/$schema", headers: headers)
             return try SchemaDocument(answer.body).tables.map(\.name)
         }
         #expect(try await tables([:]) == ["TodoItem"])
         #expect(try await tables(Tokens.headers("anna")) == ["Note", "TodoItem"])
-        let wrong = await door.send("GET", "/$schema", headers: ["X-ZUMO-AUTH": "x"])
+        let wrong = await server.send("GET", "/$schema", headers: ["X-ZUMO-AUTH": "x"])
         #expect(wrong.status == 401)
-        let signedIn = try await Door([closed], authenticator: authenticator)
+        let signedIn = try await TestServer([closed], authenticator: authenticator)
         #expect(await signedIn.send("GET", "/$schema").status == 401)
     }
 
@@ -132,12 +132,12 @@ import TidelineServerCore
                 ]
             ),
         ]
-        let door = try await Door(tables, authenticator: try Tokens.authenticator())
+        let server = try await TestServer(tables, authenticator: try Tokens.authenticator())
         // Callers with different rights alternate: each gets the document of its own tables.
         var tags: Set<String> = []
         for _ in 0..<2 {
             for headers: HTTPFields in [[:], try Tokens.headers("anna")] {
-                let answer = await door.send("GET", "/$schema", headers: headers)
+                let answer = await server.send("GET", "/$schema", headers: headers)
                 tags.insert(try #require(answer.headers["ETag"]))
                 #expect(!answer.text.contains("Secret"))
                 let isSignedIn = headers["X-ZUMO-AUTH"] != nil
@@ -156,12 +156,12 @@ import TidelineServerCore
 
     @Test("The document changes when a write adds a column")
     func growth() async throws {
-        let door = try await Door([], dynamic: true)
-        #expect(await door.send("POST", "/tables/Note", #"{"id":"a","text":"x"}"#).status == 201)
-        let first = await door.send("GET", "/$schema")
-        #expect(await door.send("GET", "/$schema").text == first.text)
-        #expect(await door.send("POST", "/tables/Note", #"{"id":"b","rank":1}"#).status == 201)
-        let second = await door.send("GET", "/$schema")
+        let server = try await TestServer([], dynamic: true)
+        #expect(await server.send("POST", "/tables/Note", #"{"id":"a","text":"x"}"#).status == 201)
+        let first = await server.send("GET", "/$schema")
+        #expect(await server.send("GET", "/$schema").text == first.text)
+        #expect(await server.send("POST", "/tables/Note", #"{"id":"b","rank":1}"#).status == 201)
+        let second = await server.send("GET", "/$schema")
         #expect(second.text.contains("\"rank\"") && second.headers["ETag"] != first.headers["ETag"])
     }
 
@@ -170,9 +170,9 @@ import TidelineServerCore
         func value(_ change: (inout TableDefinition) -> Void) async throws -> (String?, String) {
             var table = Self.jobs
             change(&table)
-            let door = try await Door([table])
-            let answer = await door.send("GET", "/$schema")
-            let list = await door.send("GET", "/tables/Job")
+            let server = try await TestServer([table])
+            let answer = await server.send("GET", "/$schema")
+            let list = await server.send("GET", "/tables/Job")
             #expect(list.headers["Tideline-Schema"] == answer.headers["Tideline-Schema"])
             let print = try SchemaDocument(answer.body).fingerprint
             return (answer.headers["Tideline-Schema"], print)

@@ -50,8 +50,8 @@ import TidelineServerCore
         ]
     )
     func answersAboutRows(body: String, expected: String) {
-        let made = TextNumbers(of: Self.table).quoted(Array(body.utf8), .row)
-        #expect(String(decoding: made, as: UTF8.self) == expected)
+        let created = TextNumbers(of: Self.table).quoted(Array(body.utf8), .row)
+        #expect(String(decoding: created, as: UTF8.self) == expected)
     }
 
     @Test(
@@ -65,8 +65,8 @@ import TidelineServerCore
         ]
     )
     func answersWithLists(body: String, expected: String) {
-        let made = TextNumbers(of: Self.table).quoted(Array(body.utf8), .list)
-        #expect(String(decoding: made, as: UTF8.self) == expected)
+        let created = TextNumbers(of: Self.table).quoted(Array(body.utf8), .list)
+        #expect(String(decoding: created, as: UTF8.self) == expected)
     }
 
     @Test(
@@ -85,8 +85,8 @@ import TidelineServerCore
         ]
     )
     func bodies(body: String, expected: String) {
-        let made = TextNumbers(of: Self.table).unquoted(Array(body.utf8))
-        #expect(String(decoding: made, as: UTF8.self) == expected)
+        let created = TextNumbers(of: Self.table).unquoted(Array(body.utf8))
+        #expect(String(decoding: created, as: UTF8.self) == expected)
     }
 
     // MARK: - Routes
@@ -97,11 +97,11 @@ import TidelineServerCore
         "Content-Type": "application/json; charset=utf-8; IEEE754Compatible=\"true\"",
     ]
 
-    private static func door() async throws -> Door {
-        let door = try await Door([table.definition])
+    private static func server() async throws -> TestServer {
+        let server = try await TestServer([table.definition])
         let body = #"{"id":"a","big":\#(big),"price":1.10,"share":2.5}"#
-        #expect(await door.send("POST", "/tables/Thing", body).status == 201)
-        return door
+        #expect(await server.send("POST", "/tables/Thing", body).status == 201)
+        return server
     }
 
     private static func check(_ answer: ServerResponse, _ words: [String] = []) {
@@ -112,17 +112,17 @@ import TidelineServerCore
 
     @Test("Each route returns numbers as strings")
     func answers() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let targets = [
             "/tables/Thing", "/tables/Thing/a", "/tables/Thing?$count=true&$top=1",
             "/tables/Thing?$select=big,price",
         ]
         for target in targets {
-            Self.check(await door.send("GET", target, headers: Self.asks))
-            Self.check(await door.send("GET", target, classic: true, headers: Self.asks))
+            Self.check(await server.send("GET", target, headers: Self.asks))
+            Self.check(await server.send("GET", target, classic: true, headers: Self.asks))
         }
         Self.check(
-            await door.send(
+            await server.send(
                 "GET",
                 "/tables/Thing?$inlinecount=allpages",
                 classic: true,
@@ -131,45 +131,45 @@ import TidelineServerCore
         )
         var track = Self.asks
         track.append("Prefer", "odata.track-changes")
-        let first = await door.send("GET", "/tables/Thing", headers: track)
+        let first = await server.send("GET", "/tables/Thing", headers: track)
         let link = first.row["@odata.deltaLink"] as? String ?? ""
-        #expect(await door.send("PATCH", "/tables/Thing/a", #"{"text":"x"}"#).status == 200)
-        let delta = await door.handler.handle(
+        #expect(await server.send("PATCH", "/tables/Thing/a", #"{"text":"x"}"#).status == 200)
+        let delta = await server.handler.handle(
             ServerRequest(method: "GET", path: "/tables/Thing", query: link, headers: Self.asks)
         )
         Self.check(delta)
         // A rejection with the stored row.
         var stale = Self.asks
         stale.append("If-Match", "\"AAAAAAAAAAE=\"")
-        let refused = await door.send("PATCH", "/tables/Thing/a", "{}", headers: stale)
-        #expect(refused.status == 412)
-        Self.check(refused)
+        let rejected = await server.send("PATCH", "/tables/Thing/a", "{}", headers: stale)
+        #expect(rejected.status == 412)
+        Self.check(rejected)
     }
 
     @Test("Each method accepts numbers as strings")
     func requests() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let row = #"{"big":"\#(Self.big)","price":"1.10"}"#
-        let made = await door.send("POST", "/tables/Thing", row, headers: Self.asks)
-        #expect(made.status == 201)
-        Self.check(made)
-        Self.check(await door.send("PUT", "/tables/Thing/a", row, headers: Self.asks))
-        Self.check(await door.send("PATCH", "/tables/Thing/a", row, headers: Self.asks))
+        let created = await server.send("POST", "/tables/Thing", row, headers: Self.asks)
+        #expect(created.status == 201)
+        Self.check(created)
+        Self.check(await server.send("PUT", "/tables/Thing/a", row, headers: Self.asks))
+        Self.check(await server.send("PATCH", "/tables/Thing/a", row, headers: Self.asks))
         let classic = #"{"id":"a","big":"\#(Self.big)","price":"1.10"}"#
         Self.check(
-            await door.send("PATCH", "/tables/Thing", classic, classic: true, headers: Self.asks)
+            await server.send("PATCH", "/tables/Thing", classic, classic: true, headers: Self.asks)
         )
         var patch = Self.asks
         patch["Content-Type"] = "application/json-patch+json;ieee754compatible=true;charset=utf-8"
         let steps = #"[{"op":"test","path":"/big","value":"\#(Self.big)"}]"#
-        Self.check(await door.send("PATCH", "/tables/Thing/a", steps, headers: patch))
+        Self.check(await server.send("PATCH", "/tables/Thing/a", steps, headers: patch))
         // Without the parameter a string is not a number.
-        #expect(await door.send("PATCH", "/tables/Thing/a", row).status == 400)
+        #expect(await server.send("PATCH", "/tables/Thing/a", row).status == 400)
     }
 
     @Test("A batch requests numbers as strings for all its requests, or a request for itself")
     func batches() async throws {
-        let door = try await Self.door()
+        let server = try await Self.server()
         let body = """
             {"requests":[
             {"id":"1","method":"patch","url":"tables/Thing/a","body":{"big":"\(Self.big)"}},
@@ -178,7 +178,7 @@ import TidelineServerCore
             {"id":"4","method":"get","url":"tables/Thing/a",
             "headers":{"accept":"application/json;IEEE754Compatible=false"}}]}
             """
-        let answer = await door.send("POST", "/$batch", body, headers: Self.asks)
+        let answer = await server.send("POST", "/$batch", body, headers: Self.asks)
         Self.check(answer)
         let answers = answer.row["responses"] as? [[String: Any]] ?? []
         let bodies = answers.map { $0["body"] as? [String: Any] ?? [:] }
@@ -192,7 +192,7 @@ import TidelineServerCore
             "body":{"big":"\(Self.big)","price":"1.10"}},
             {"id":"2","method":"post","url":"tables/Thing","body":{"big":"1"}}]}
             """
-        let mixed = await door.send("POST", "/$batch", own)
+        let mixed = await server.send("POST", "/$batch", own)
         #expect(mixed.text.contains(#""big":"\#(Self.big)""#), "\(mixed.text)")
         let statuses = (mixed.row["responses"] as? [[String: Any]])?.compactMap {
             $0["status"] as? Int

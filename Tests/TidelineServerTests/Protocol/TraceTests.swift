@@ -41,9 +41,9 @@ import TidelineServerCore
             now: { 0 },
             sink: { line in lines.withLock { $0.append(line) } }
         )
-        let door = try await Door(log: log)
+        let server = try await TestServer(log: log)
         lines.withLock { $0 = [] }
-        _ = await door.handler.handle(request)
+        _ = await server.handler.handle(request)
         return lines.withLock { $0 }.compactMap {
             (try? JSONSerialization.jsonObject(with: Data($0))) as? [String: Any]
         }

@@ -15,13 +15,13 @@ import TidelineTestKit
         _ cascadeRows: Int,
         traffic: ServerTraffic = ServerTraffic(),
         relay: ((any TableStore) -> any TableStore)? = nil,
-        _ body: (Door) async throws -> Void
+        _ body: (TestServer) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
             let url = onPostgres ? try PostgresCluster.shared().database() : nil
             var limits = ServerLimits()
             limits.cascadeRows = cascadeRows
-            let door = try await Door(
+            let server = try await TestServer(
                 FieldService.tables(),
                 path: onPostgres ? nil : directory + "/a.db",
                 onPostgres: onPostgres,
@@ -30,16 +30,16 @@ import TidelineTestKit
                 traffic: traffic,
                 relay: relay
             )
-            try await body(door)
-            await door.store.stop()
+            try await body(server)
+            await server.store.stop()
         }
     }
 
     /// Stores the customers `c` and `d` with five jobs, each with two visits, and three notes.
-    private static func fill(_ door: Door) async {
+    private static func fill(_ server: TestServer) async {
         func put(_ table: String, _ id: String, _ values: [String: String?] = [:]) async {
             let body = FieldService.json(id, values)
-            let answer = await door.send("POST", "/tables/\(table)", body)
+            let answer = await server.send("POST", "/tables/\(table)", body)
             #expect(answer.status == 201, "\(answer.text)")
         }
         for customer in ["c", "d"] {
@@ -54,18 +54,21 @@ import TidelineTestKit
     }
 
     /// Waits until no row refers to the first customer or to one of its jobs.
-    private static func untilDone(_ door: Door) async throws {
+    private static func untilDone(_ server: TestServer) async throws {
         try await until {
-            var ids = await door.send("GET", "/tables/Job").ids
-            ids += await door.send("GET", "/tables/Visit").ids
-            ids += await door.send("GET", "/tables/Note?$filter=customerID ne null").ids
+            var ids = await server.send("GET", "/tables/Job").ids
+            ids += await server.send("GET", "/tables/Visit").ids
+            ids += await server.send("GET", "/tables/Note?$filter=customerID ne null").ids
             return ids.allSatisfy { $0.hasPrefix("d") }
         }
     }
 
     /// Returns the versions of the rows of a table, by their ids.
-    private static func versions(_ table: String, _ door: Door) async throws -> [String: String] {
-        let list = await door.send("GET", "/tables/\(table)")
+    private static func versions(
+        _ table: String,
+        _ server: TestServer
+    ) async throws -> [String: String] {
+        let list = await server.send("GET", "/tables/\(table)")
         try #require(list.status == 200, "\(list.text)")
         var versions: [String: String] = [:]
         for row in list.rows {
@@ -79,9 +82,9 @@ import TidelineTestKit
     private static func expectDigest(
         _ table: String,
         of versions: [String: String],
-        _ door: Door
+        _ server: TestServer
     ) async throws {
-        let answer = await door.send("GET", "/tables/\(table)/$digest")
+        let answer = await server.send("GET", "/tables/\(table)/$digest")
         try #require(answer.status == 200, "\(answer.text)")
         var bytes: [UInt8] = []
         for (id, version) in versions.sorted(by: { $0.key < $1.key }) {
@@ -99,15 +102,19 @@ import TidelineTestKit
         cascadeRows
     )
     func digestsAfterCascade(_ onPostgres: Bool, _ cascadeRows: Int) async throws {
-        try await Self.with(onPostgres, cascadeRows) { door in
-            await Self.fill(door)
-            let jobs = try await Self.versions("Job", door)
-            let visits = try await Self.versions("Visit", door)
-            try await Self.expectDigest("Visit", of: visits, door)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.untilDone(door)
-            try await Self.expectDigest("Job", of: jobs.filter { $0.key.hasPrefix("d") }, door)
-            try await Self.expectDigest("Visit", of: visits.filter { $0.key.hasPrefix("d") }, door)
+        try await Self.with(onPostgres, cascadeRows) { server in
+            await Self.fill(server)
+            let jobs = try await Self.versions("Job", server)
+            let visits = try await Self.versions("Visit", server)
+            try await Self.expectDigest("Visit", of: visits, server)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.untilDone(server)
+            try await Self.expectDigest("Job", of: jobs.filter { $0.key.hasPrefix("d") }, server)
+            try await Self.expectDigest(
+                "Visit",
+                of: visits.filter { $0.key.hasPrefix("d") },
+                server
+            )
         }
     }
 
@@ -117,16 +124,16 @@ import TidelineTestKit
         cascadeRows
     )
     func digestsAfterSetNull(_ onPostgres: Bool, _ cascadeRows: Int) async throws {
-        try await Self.with(onPostgres, cascadeRows) { door in
-            await Self.fill(door)
-            let before = try await Self.versions("Note", door)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.untilDone(door)
-            let after = try await Self.versions("Note", door)
+        try await Self.with(onPostgres, cascadeRows) { server in
+            await Self.fill(server)
+            let before = try await Self.versions("Note", server)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.untilDone(server)
+            let after = try await Self.versions("Note", server)
             let changed = before.keys.filter { before[$0] != after[$0] }.sorted()
             #expect(changed == ["c1", "c2", "c3"])
             #expect(after.count == 6)
-            try await Self.expectDigest("Note", of: after, door)
+            try await Self.expectDigest("Note", of: after, server)
         }
     }
 
@@ -152,12 +159,12 @@ import TidelineTestKit
     )
     func events(_ onPostgres: Bool) async throws {
         let traffic = ServerTraffic()
-        try await Self.with(onPostgres, 1000, traffic: traffic) { door in
-            await Self.fill(door)
+        try await Self.with(onPostgres, 1000, traffic: traffic) { server in
+            await Self.fill(server)
             var feed = traffic.events.attach(wake: {})
-            let answer = await door.send("GET", "/$events?tables=Job,Visit,Note")
+            let answer = await server.send("GET", "/$events?tables=Job,Visit,Note")
             var listener = try #require(answer.stream).listener(feed)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
             try await Self.expect(["Job", "Visit", "Note"], &listener, &feed)
         }
     }
@@ -171,14 +178,14 @@ import TidelineTestKit
         func relay(_ store: any TableStore) -> any TableStore {
             RelayedStore(store, holdsCascades: true)
         }
-        try await Self.with(onPostgres, 3, traffic: traffic, relay: relay) { door in
-            await Self.fill(door)
+        try await Self.with(onPostgres, 3, traffic: traffic, relay: relay) { server in
+            await Self.fill(server)
             var feed = traffic.events.attach(wake: {})
-            let parents = await door.send("GET", "/$events?tables=Customer")
-            let children = await door.send("GET", "/$events?tables=Job,Visit,Note")
+            let parents = await server.send("GET", "/$events?tables=Customer")
+            let children = await server.send("GET", "/$events?tables=Job,Visit,Note")
             var parentListener = try #require(parents.stream).listener(feed)
             var listener = try #require(children.stream).listener(feed)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
             // Both listeners learn of the same commits.
             try await until {
                 let changed = feed.refresh()
@@ -187,7 +194,7 @@ import TidelineTestKit
                 return parentListener.isPending
             }
             #expect(!listener.isPending)
-            let store = try #require(door.store as? RelayedStore)
+            let store = try #require(server.store as? RelayedStore)
             try await store.releaseCascades()
             try await Self.expect(["Job", "Visit", "Note"], &listener, &feed)
         }
@@ -200,17 +207,21 @@ import TidelineTestKit
         arguments: FieldService.backends
     )
     func pages(_ onPostgres: Bool) async throws {
-        try await Self.with(onPostgres, 3) { door in
-            await Self.fill(door)
+        try await Self.with(onPostgres, 3) { server in
+            await Self.fill(server)
             var target = try await FieldService.deltaLink("Visit") { target, headers in
-                await door.send("GET", target, headers: headers)
+                await server.send("GET", target, headers: headers)
             }
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
             var removed: [String] = []
             func pull() async throws {
                 var isLast = false
                 while !isLast {
-                    let page = await door.send("GET", target, headers: ["Prefer": "maxpagesize=2"])
+                    let page = await server.send(
+                        "GET",
+                        target,
+                        headers: ["Prefer": "maxpagesize=2"]
+                    )
                     try #require(page.status == 200, "\(page.text)")
                     #expect(page.rows.count <= 2)
                     removed += page.rows.filter { $0["@removed"] != nil }.map {
@@ -225,7 +236,7 @@ import TidelineTestKit
                 try await pull()
                 return removed.count >= 10
             }
-            try await Self.untilDone(door)
+            try await Self.untilDone(server)
             try await pull()
             let visits = (1...5).flatMap { ["c\($0)x", "c\($0)y"] }
             #expect(removed.sorted() == visits)
@@ -234,16 +245,16 @@ import TidelineTestKit
 
     @Test("The steps delete each row after its parent", arguments: FieldService.backends)
     func order(_ onPostgres: Bool) async throws {
-        try await Self.with(onPostgres, 3) { door in
-            await Self.fill(door)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.untilDone(door)
+        try await Self.with(onPostgres, 3) { server in
+            await Self.fill(server)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.untilDone(server)
             /// Returns the time of each tombstone, and its parent.
             func tombstones(
                 _ table: String,
                 _ column: String
             ) async throws -> [String: (time: String, parent: String?)] {
-                let list = await door.send("GET", "/tables/\(table)?__includeDeleted=true")
+                let list = await server.send("GET", "/tables/\(table)?__includeDeleted=true")
                 var found: [String: (time: String, parent: String?)] = [:]
                 for row in list.rows where row["deleted"] as? Bool == true {
                     let id = try #require(row["id"] as? String)

@@ -21,15 +21,15 @@ import TidelineTestKit
 
         var path: String { directory + "/" + name }
 
-        func door(
+        func server(
             _ tables: [TableDefinition] = FieldService.tables(),
             restrictRows: Int = ServerLimits().restrictRows,
             relay: ((any TableStore) -> any TableStore)? = nil
-        ) async throws -> Door {
+        ) async throws -> TestServer {
             var limits = ServerLimits()
             limits.cascadeRows = 3
             limits.restrictRows = restrictRows
-            return try await Door(
+            return try await TestServer(
                 tables,
                 path: url == nil ? path : nil,
                 onPostgres: url != nil,
@@ -68,9 +68,9 @@ import TidelineTestKit
     }
 
     /// Stores a customer with five jobs, each with two visits, and three notes.
-    private static func fill(_ door: Door) async {
+    private static func fill(_ server: TestServer) async {
         func put(_ table: String, _ id: String, _ values: [String: String?] = [:]) async {
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 "/tables/\(table)",
                 FieldService.json(id, values)
@@ -90,17 +90,17 @@ import TidelineTestKit
         }
     }
 
-    private static func ids(_ table: String, _ door: Door) async -> [String] {
-        await door.send("GET", "/tables/\(table)?$orderby=id").ids
+    private static func ids(_ table: String, _ server: TestServer) async -> [String] {
+        await server.send("GET", "/tables/\(table)?$orderby=id").ids
     }
 
     /// Waits until the rows of the first customer are gone, and checks the others.
-    private static func expectDone(_ door: Door, _ place: Place) async throws {
+    private static func expectDone(_ server: TestServer, _ place: Place) async throws {
         try await until { try place.pending() == 0 }
-        #expect(await ids("Customer", door) == ["d"])
-        #expect(await ids("Job", door) == ["d1", "d2", "d3", "d4", "d5"])
-        #expect(await ids("Visit", door).count == 10)
-        let notes = await door.send("GET", "/tables/Note?$filter=customerID eq null")
+        #expect(await ids("Customer", server) == ["d"])
+        #expect(await ids("Job", server) == ["d1", "d2", "d3", "d4", "d5"])
+        #expect(await ids("Visit", server).count == 10)
+        let notes = await server.send("GET", "/tables/Note?$filter=customerID eq null")
         #expect(notes.ids.sorted() == ["c1", "c2", "c3"])
     }
 
@@ -110,16 +110,16 @@ import TidelineTestKit
     )
     func steps(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
-            let door = try await place.door()
-            await Self.fill(door)
+            let server = try await place.server()
+            await Self.fill(server)
             let link = try await FieldService.deltaLink("Visit") { target, headers in
-                await door.send("GET", target, headers: headers)
+                await server.send("GET", target, headers: headers)
             }
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.expectDone(door, place)
-            let changes = await door.send("GET", link)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expectDone(server, place)
+            let changes = await server.send("GET", link)
             #expect(changes.ids.count == 10 && changes.ids.allSatisfy { $0.hasPrefix("c") })
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -134,7 +134,7 @@ import TidelineTestKit
             let reached = Flag()
             let gate = DispatchSemaphore(value: 0)
             // The first call is the search at the start.
-            let door = try await place.door { store in
+            let server = try await place.server { store in
                 RelayedStore(store) {
                     let number = count.withLock { count in
                         count += 1
@@ -145,9 +145,9 @@ import TidelineTestKit
                     gate.wait()
                 }
             }
-            await Self.fill(door)
+            await Self.fill(server)
             try await until { count.withLock { $0 } >= 1 }
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
             try await until { reached.isSet }
             // The writer is stopped between two steps: its database is as a crash leaves it.
             #expect(try place.pending() > 0)
@@ -161,10 +161,10 @@ import TidelineTestKit
                     )
                 }
             }
-            let next = try await other.door()
+            let next = try await other.server()
             try await Self.expectDone(next, other)
             gate.signal()
-            await door.store.stop()
+            await server.store.stop()
             await next.store.stop()
         }
     }
@@ -176,28 +176,28 @@ import TidelineTestKit
     func newChildren(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let relayed = Mutex<RelayedStore?>(nil)
-            let door = try await place.door { store in
-                let made = RelayedStore(store, holdsCascades: true)
-                relayed.withLock { $0 = made }
-                return made
+            let server = try await place.server { store in
+                let created = RelayedStore(store, holdsCascades: true)
+                relayed.withLock { $0 = created }
+                return created
             }
-            await Self.fill(door)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            #expect(await Self.ids("Job", door).count == 10)
+            await Self.fill(server)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await Self.ids("Job", server).count == 10)
             for (table, column, parent) in [
                 ("Job", "customerID", "c"), ("Visit", "jobID", "c1"), ("Invoice", "jobID", "c1"),
                 ("Visit", "nextID", "c1x"),
             ] {
                 let body = FieldService.json("new", [column: parent])
-                let refused = await door.send("POST", "/tables/\(table)", body)
-                #expect(refused.code == "parentNotFound")
+                let rejected = await server.send("POST", "/tables/\(table)", body)
+                #expect(rejected.code == "parentNotFound")
             }
             let body = FieldService.json("new", ["jobID": "d1"])
-            #expect(await door.send("POST", "/tables/Visit", body).status == 201)
-            #expect(await door.send("DELETE", "/tables/Visit/new").status == 204)
+            #expect(await server.send("POST", "/tables/Visit", body).status == 201)
+            #expect(await server.send("DELETE", "/tables/Visit/new").status == 204)
             try await relayed.withLock { $0 }?.releaseCascades()
-            try await Self.expectDone(door, place)
-            await door.store.stop()
+            try await Self.expectDone(server, place)
+            await server.store.stop()
         }
     }
 
@@ -208,38 +208,38 @@ import TidelineTestKit
     func restored(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             let relayed = Mutex<RelayedStore?>(nil)
-            let door = try await place.door { store in
-                let made = RelayedStore(store, holdsCascades: true)
-                relayed.withLock { $0 = made }
-                return made
+            let server = try await place.server { store in
+                let created = RelayedStore(store, holdsCascades: true)
+                relayed.withLock { $0 = created }
+                return created
             }
-            await Self.fill(door)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            await Self.fill(server)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
             let restore = #"{"deleted":false}"#
-            #expect(await door.send("PATCH", "/tables/Customer/c", restore).status == 200)
+            #expect(await server.send("PATCH", "/tables/Customer/c", restore).status == 200)
             try await relayed.withLock { $0 }?.releaseCascades()
             try await until { try place.pending() == 0 }
-            #expect(await Self.ids("Job", door).count == 10)
-            #expect(await Self.ids("Visit", door).count == 20)
-            await door.store.stop()
+            #expect(await Self.ids("Job", server).count == 10)
+            #expect(await Self.ids("Visit", server).count == 20)
+            await server.store.stop()
         }
     }
 
     @Test("A restriction deep in a large tree rejects the delete", arguments: FieldService.backends)
     func restriction(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
-            let door = try await place.door()
-            await Self.fill(door)
+            let server = try await place.server()
+            await Self.fill(server)
             let invoice = FieldService.json("i", ["jobID": "c4"])
-            #expect(await door.send("POST", "/tables/Invoice", invoice).status == 201)
-            let refused = await door.send("DELETE", "/tables/Customer/c")
-            #expect(refused.referenceError == "409 rowIsReferenced jobID Invoice")
+            #expect(await server.send("POST", "/tables/Invoice", invoice).status == 201)
+            let rejected = await server.send("DELETE", "/tables/Customer/c")
+            #expect(rejected.referenceError == "409 rowIsReferenced jobID Invoice")
             #expect(try place.pending() == 0)
-            #expect(await Self.ids("Job", door).count == 10)
-            #expect(await door.send("DELETE", "/tables/Invoice/i").status == 204)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.expectDone(door, place)
-            await door.store.stop()
+            #expect(await Self.ids("Job", server).count == 10)
+            #expect(await server.send("DELETE", "/tables/Invoice/i").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expectDone(server, place)
+            await server.store.stop()
         }
     }
 
@@ -250,9 +250,9 @@ import TidelineTestKit
     func restrictRows(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
             // The customer with its five jobs and their ten visits.
-            let door = try await place.door(restrictRows: 14)
-            await Self.fill(door)
-            let answer = await door.batch(
+            let server = try await place.server(restrictRows: 14)
+            await Self.fill(server)
+            let answer = await server.batch(
                 [
                     BatchPart("1", "POST", "/tables/Customer", FieldService.json("e", [:])),
                     BatchPart("2", "DELETE", "/tables/Customer/c"),
@@ -262,24 +262,24 @@ import TidelineTestKit
             )
             #expect(answer.partStatuses == [201, 409, 201])
             #expect(answer.partCodes == [nil, "rowIsReferenced", nil])
-            let refused = await door.send("DELETE", "/tables/Customer/c")
-            #expect(refused.referenceError == "409 rowIsReferenced jobID Invoice")
-            #expect(refused.text.contains("more than 14 rows (limits.restrictRows)"))
+            let rejected = await server.send("DELETE", "/tables/Customer/c")
+            #expect(rejected.referenceError == "409 rowIsReferenced jobID Invoice")
+            #expect(rejected.text.contains("more than 14 rows (limits.restrictRows)"))
             #expect(try place.pending() == 0)
-            #expect(await Self.ids("Job", door).count == 10)
+            #expect(await Self.ids("Job", server).count == 10)
             // A restriction that is found among the first rows is named.
             let invoice = FieldService.json("i", ["jobID": "c1"])
-            #expect(await door.send("POST", "/tables/Invoice", invoice).status == 201)
-            let found = await door.send("DELETE", "/tables/Customer/c")
+            #expect(await server.send("POST", "/tables/Invoice", invoice).status == 201)
+            let found = await server.send("DELETE", "/tables/Customer/c")
             #expect(found.text.contains("refer to the row by 'jobID'"))
-            #expect(await door.send("DELETE", "/tables/Invoice/i").status == 204)
+            #expect(await server.send("DELETE", "/tables/Invoice/i").status == 204)
             // In parts, the delete is possible.
-            #expect(await door.send("DELETE", "/tables/Visit/c1x").status == 204)
+            #expect(await server.send("DELETE", "/tables/Visit/c1x").status == 204)
             for customer in ["c", "e", "f"] {
-                #expect(await door.send("DELETE", "/tables/Customer/\(customer)").status == 204)
+                #expect(await server.send("DELETE", "/tables/Customer/\(customer)").status == 204)
             }
-            try await Self.expectDone(door, place)
-            await door.store.stop()
+            try await Self.expectDone(server, place)
+            await server.store.stop()
         }
     }
 
@@ -292,11 +292,11 @@ import TidelineTestKit
             let tables = FieldService.tables { tables in
                 for place in tables.indices { tables[place].softDelete = false }
             }
-            let door = try await place.door(tables)
-            await Self.fill(door)
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.expectDone(door, place)
-            await door.store.stop()
+            let server = try await place.server(tables)
+            await Self.fill(server)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expectDone(server, place)
+            await server.store.stop()
         }
     }
 
@@ -306,10 +306,10 @@ import TidelineTestKit
     )
     func restrictionOfTheSameTransaction(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
-            let door = try await place.door()
-            await Self.fill(door)
+            let server = try await place.server()
+            await Self.fill(server)
             let invoice = FieldService.json("i", ["jobID": "c4"])
-            let answer = await door.batch(
+            let answer = await server.batch(
                 [
                     BatchPart("1", "POST", "/tables/Invoice", invoice),
                     BatchPart("2", "DELETE", "/tables/Customer/c"),
@@ -320,9 +320,9 @@ import TidelineTestKit
             #expect(answer.partStatuses == [201, 409, 201])
             #expect(answer.partCodes == [nil, "rowIsReferenced", nil])
             #expect(try place.pending() == 0)
-            #expect(await Self.ids("Invoice", door) == ["i"])
-            #expect(await Self.ids("Job", door).count == 10)
-            await door.store.stop()
+            #expect(await Self.ids("Invoice", server) == ["i"])
+            #expect(await Self.ids("Job", server).count == 10)
+            await server.store.stop()
         }
     }
 
@@ -332,8 +332,8 @@ import TidelineTestKit
     )
     func protectedRow(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in
-            let door = try await place.door()
-            await Self.fill(door)
+            let server = try await place.server()
+            await Self.fill(server)
             try place.run(
                 """
                 CREATE TRIGGER mine BEFORE UPDATE ON Job WHEN OLD.id = 'c2'
@@ -345,19 +345,19 @@ import TidelineTestKit
                     CREATE TRIGGER mine BEFORE UPDATE ON "Job" FOR EACH ROW EXECUTE FUNCTION mine()
                     """
             )
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
-            #expect(await door.send("DELETE", "/tables/Customer/d").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/d").status == 204)
             try await until {
-                let jobs = await Self.ids("Job", door)
+                let jobs = await Self.ids("Job", server)
                 return !jobs.contains { $0.hasPrefix("d") }
             }
-            #expect(await Self.ids("Job", door).contains("c2"))
+            #expect(await Self.ids("Job", server).contains("c2"))
             #expect(try place.pending() > 0)
             try place.run("DROP TRIGGER mine", postgres: "DROP TRIGGER mine ON \"Job\"")
             try await until { try place.pending() == 0 }
-            #expect(await Self.ids("Job", door).isEmpty)
-            #expect(await Self.ids("Visit", door).isEmpty)
-            await door.store.stop()
+            #expect(await Self.ids("Job", server).isEmpty)
+            #expect(await Self.ids("Visit", server).isEmpty)
+            await server.store.stop()
         }
     }
     @Test("A store without a thread for cascades continues a failed cascade with a later write")
@@ -368,8 +368,8 @@ import TidelineTestKit
             options.inline = true
             options.limits.cascadeRows = 3
             let store = try SQLiteTableStore(path: place.path, options: options)
-            let door = try await Door(FieldService.tables(), relay: { _ in store })
-            await Self.fill(door)
+            let server = try await TestServer(FieldService.tables(), relay: { _ in store })
+            await Self.fill(server)
             try place.run(
                 """
                 CREATE TRIGGER mine BEFORE UPDATE ON Job WHEN OLD.id = 'c2'
@@ -377,15 +377,15 @@ import TidelineTestKit
                 """,
                 postgres: ""
             )
-            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
             #expect(try place.pending() > 0)
             try place.run("DROP TRIGGER mine", postgres: "")
             try await until {
-                let patched = await door.send("PATCH", "/tables/Customer/d", #"{"name":"x"}"#)
+                let patched = await server.send("PATCH", "/tables/Customer/d", #"{"name":"x"}"#)
                 return try patched.status == 200 && place.pending() == 0
             }
-            #expect(await !Self.ids("Job", door).contains { $0.hasPrefix("c") })
-            await door.store.stop()
+            #expect(await !Self.ids("Job", server).contains { $0.hasPrefix("c") })
+            await server.store.stop()
         }
     }
 }

@@ -18,16 +18,16 @@ import TidelineTestKit
             try await service.put("Job", "j", ["customerID": "c"])
             try await service.put("Job", "k", ["customerID": "c"])
             try await service.put("Invoice", "i", ["jobID": "j"])
-            let refused = "409 rowIsReferenced jobID Invoice"
-            #expect(try await service.delete("Job", "j").referenceError == refused)
+            let rejected = "409 rowIsReferenced jobID Invoice"
+            #expect(try await service.delete("Job", "j").referenceError == rejected)
             let patched = try await service.server.send(
                 "PATCH",
                 "/tables/Job/j",
                 #"{"deleted":true}"#
             )
-            #expect(patched.referenceError == refused)
+            #expect(patched.referenceError == rejected)
             // A rejection among the rows of a cascade rejects all of it.
-            #expect(try await service.delete("Customer", "c").referenceError == refused)
+            #expect(try await service.delete("Customer", "c").referenceError == rejected)
             #expect(try await service.ids("Job") == ["j", "k"])
             #expect(try await service.delete("Invoice", "i").status == 204)
             #expect(try await service.delete("Customer", "c").status == 204)
@@ -140,8 +140,8 @@ import TidelineTestKit
         try await FieldService.with(onPostgres, tables) { service in
             try await service.put("Visit", "a", ["nextID": "a"])
             try await service.put("Visit", "b", ["nextID": "a"])
-            let refused = try await service.delete("Visit", "a")
-            #expect(refused.referenceError == "409 rowIsReferenced nextID Visit")
+            let rejected = try await service.delete("Visit", "a")
+            #expect(rejected.referenceError == "409 rowIsReferenced nextID Visit")
             #expect(try await service.delete("Visit", "b").status == 204)
             #expect(try await service.delete("Visit", "a").status == 204)
         }
@@ -158,8 +158,8 @@ import TidelineTestKit
             try await service.put("Visit", "v", ["jobID": "j"])
             try await service.put("Note", "n", ["customerID": "c"])
             try await service.put("Invoice", "i", ["jobID": "j"])
-            let refused = try await service.delete("Customer", "c")
-            #expect(refused.referenceError == "409 rowIsReferenced jobID Invoice")
+            let rejected = try await service.delete("Customer", "c")
+            #expect(rejected.referenceError == "409 rowIsReferenced jobID Invoice")
             #expect(try await service.delete("Invoice", "i").status == 204)
             #expect(try await service.delete("Customer", "c").status == 204)
             for table in ["Customer", "Job", "Visit"] {

@@ -17,10 +17,10 @@ import TidelineTestKit
             try await service.put("Customer", "gone")
             #expect(try await service.delete("Customer", "gone").status == 204)
             for parent in ["nobody", "gone"] {
-                let refused = try await service.put("Job", "j", ["customerID": parent])
-                #expect(refused.referenceError == Self.missing)
-                #expect(refused.headers["Content-Type"] == "application/problem+json")
-                #expect(!refused.text.contains(parent))
+                let rejected = try await service.put("Job", "j", ["customerID": parent])
+                #expect(rejected.referenceError == Self.missing)
+                #expect(rejected.headers["Content-Type"] == "application/problem+json")
+                #expect(!rejected.text.contains(parent))
             }
             #expect(try await service.ids("Job").isEmpty)
             #expect(try await service.put("Job", "j", ["customerID": "c"]).status == 201)
@@ -222,8 +222,8 @@ import TidelineTestKit
         var hooks = TableHooks()
         hooks.beforeWrite = { change in change.values["customerID"] = .string("nobody") }
         try await FieldService.with(onPostgres, hooks: ["Job": hooks]) { service in
-            let refused = try await service.put("Job", "j")
-            #expect(refused.referenceError == Self.missing)
+            let rejected = try await service.put("Job", "j")
+            #expect(rejected.referenceError == Self.missing)
         }
     }
 }

@@ -57,16 +57,16 @@ import TidelineTestKit
     func roundTrips(type: ColumnType, onPostgres: Bool) async throws {
         let sample = Self.sample(of: type)
         let table = TableDefinition("Kinds", columns: [ColumnDefinition("c", type)])
-        let door = try await Door([table], onPostgres: onPostgres)
+        let server = try await TestServer([table], onPostgres: onPostgres)
         let body = #"{"id":"a","c":\#(sample.sent)}"#
-        #expect(await door.send("POST", "/tables/Kinds", body).status == 201)
-        #expect(await door.send("POST", "/tables/Kinds", #"{"id":"b","c":null}"#).status == 201)
-        let row = await door.send("GET", "/tables/Kinds/a").text
+        #expect(await server.send("POST", "/tables/Kinds", body).status == 201)
+        #expect(await server.send("POST", "/tables/Kinds", #"{"id":"b","c":null}"#).status == 201)
+        let row = await server.send("GET", "/tables/Kinds/a").text
         #expect(row.contains(#""c":\#(sample.stored),"#), "\(row)")
-        let empty = await door.send("GET", "/tables/Kinds/b").text
+        let empty = await server.send("GET", "/tables/Kinds/b").text
         #expect(empty.contains(#""c":null,"#), "\(empty)")
         for wrong in sample.rejected {
-            let answer = await door.send("POST", "/tables/Kinds", #"{"c":\#(wrong)}"#)
+            let answer = await server.send("POST", "/tables/Kinds", #"{"c":\#(wrong)}"#)
             #expect(answer.status == 400, "\(wrong)")
             #expect(type == .json || answer.error.contains("'c'"), "\(answer.error)")
         }
@@ -75,20 +75,20 @@ import TidelineTestKit
     @Test("A list that is ordered by a column of each type is paged", arguments: types, backends)
     func isOrdered(type: ColumnType, onPostgres: Bool) async throws {
         let table = TableDefinition("Kinds", columns: [ColumnDefinition("c", type)])
-        let door = try await Door([table], onPostgres: onPostgres)
+        let server = try await TestServer([table], onPostgres: onPostgres)
         let value = Self.sample(of: type).sent
         for body in [#"{"id":"a","c":\#(value)}"#, #"{"id":"b","c":\#(value)}"#, #"{"id":"c"}"#] {
-            #expect(await door.send("POST", "/tables/Kinds", body).status == 201)
+            #expect(await server.send("POST", "/tables/Kinds", body).status == 201)
         }
         let fields: HTTPFields = ["Prefer": "maxpagesize=1"]
         var target = "/tables/Kinds?$orderby=c desc"
         guard type != .json else {
-            #expect(await door.send("GET", target, headers: fields).status == 400)
+            #expect(await server.send("GET", target, headers: fields).status == 400)
             return
         }
         var found: [String] = []
         for _ in 0..<3 {
-            let page = await door.send("GET", target, headers: fields)
+            let page = await server.send("GET", target, headers: fields)
             try #require(page.status == 200, "\(page.text)")
             found += page.ids
             guard let next = page.row["nextLink"] as? String else { break }

@@ -55,34 +55,34 @@ import TidelineTestKit
         arguments: FieldService.backends
     )
     func reads(_ onPostgres: Bool) async throws {
-        let door = try await Door([Self.task()], onPostgres: onPostgres)
-        let made = await door.send("POST", "/tables/Task", #"{"id":"a","title":"x","rank":1}"#)
-        #expect(made.status == 201 && names(made.row) == ["x", "x", "x"])
+        let server = try await TestServer([Self.task()], onPostgres: onPostgres)
+        let created = await server.send("POST", "/tables/Task", #"{"id":"a","title":"x","rank":1}"#)
+        #expect(created.status == 201 && names(created.row) == ["x", "x", "x"])
         let all: [String?] = ["x", "x", "x"]
-        #expect(names(await door.send("GET", "/tables/Task/a").row) == all)
+        #expect(names(await server.send("GET", "/tables/Task/a").row) == all)
         for classic in [true, false] {
-            let list = await door.send("GET", "/tables/Task", classic: classic)
+            let list = await server.send("GET", "/tables/Task", classic: classic)
             #expect(list.rows.map(names) == [all])
         }
-        let stale = await door.send(
+        let stale = await server.send(
             "PATCH",
             "/tables/Task/a",
             #"{"title":"y"}"#,
             headers: ["If-Match": "\"x\""]
         )
         #expect(stale.status == 412 && names(stale.row) == all)
-        let twice = await door.send("POST", "/tables/Task", #"{"id":"a"}"#)
+        let twice = await server.send("POST", "/tables/Task", #"{"id":"a"}"#)
         #expect(twice.status == 409 && names(twice.row) == all)
-        let tracked = await door.send(
+        let tracked = await server.send(
             "GET",
             "/tables/Task",
             headers: ["Prefer": "odata.track-changes"]
         )
         let link = try #require(tracked.deltaLink)
-        _ = await door.send("PATCH", "/tables/Task/a", #"{"label":"z"}"#)
-        let changes = await door.send("GET", "/tables/Task?" + link)
+        _ = await server.send("PATCH", "/tables/Task/a", #"{"label":"z"}"#)
+        let changes = await server.send("GET", "/tables/Task?" + link)
         #expect(changes.rows.map(names) == [["z", "z", "z"]])
-        let batch = await door.batch([
+        let batch = await server.batch([
             BatchPart("1", "get", "tables/Task/a"),
             BatchPart("2", "patch", "tables/Task/a", #"{"name":"w"}"#),
             BatchPart("3", "get", "tables/Task"),
@@ -90,7 +90,7 @@ import TidelineTestKit
         #expect(names(batch.partBody(0)) == ["z", "z", "z"])
         #expect(names(batch.partBody(1)) == ["w", "w", "w"])
         #expect(batch.parts[1].description.components(separatedBy: "title").count == 2)
-        let document = try SchemaDocument((await door.send("GET", "/$schema")).body)
+        let document = try SchemaDocument((await server.send("GET", "/$schema")).body)
         #expect(document.tables[0].schema.aliases["title"] == "name")
     }
 
@@ -99,27 +99,27 @@ import TidelineTestKit
         arguments: FieldService.backends
     )
     func queries(_ onPostgres: Bool) async throws {
-        let door = try await Door([Self.task()], onPostgres: onPostgres)
+        let server = try await TestServer([Self.task()], onPostgres: onPostgres)
         for (id, title) in [("a", "x"), ("b", "y"), ("c", "x")] {
             let body = #"{"id":"\#(id)","title":"\#(title)","size":7}"#
-            #expect(await door.send("POST", "/tables/Task", body).status == 201)
+            #expect(await server.send("POST", "/tables/Task", body).status == 201)
         }
         var digests: Set<String> = []
         for name in ["name", "title", "Label"] {
             let query = "$filter=\(name) eq 'x'&$orderby=\(name) desc,id desc&$select=id,\(name)"
-            let list = await door.send("GET", "/tables/Task?" + query)
+            let list = await server.send("GET", "/tables/Task?" + query)
             #expect(list.ids == ["c", "a"], "\(list.text)")
             #expect(list.rows.map(names) == [["x", "x", "x"], ["x", "x", "x"]])
             #expect(list.rows[0]["rank"] == nil)
-            let digest = await door.send("GET", "/tables/Task/$digest?$filter=\(name) eq 'x'")
+            let digest = await server.send("GET", "/tables/Task/$digest?$filter=\(name) eq 'x'")
             #expect(digest.row["count"] as? Int == 2 && digest.row["size"] == nil)
             digests.insert(digest.text)
         }
         #expect(digests.count == 1)
         // Without the column, its former names are left out, too.
-        let ids = await door.send("GET", "/tables/Task?$select=id")
+        let ids = await server.send("GET", "/tables/Task?$select=id")
         #expect(ids.rows.allSatisfy { $0.keys.sorted() == ["id"] })
-        let text = await door.send(
+        let text = await server.send(
             "GET",
             "/tables/Task/a",
             headers: ["Accept": "application/json;IEEE754Compatible=true"]
@@ -133,10 +133,10 @@ import TidelineTestKit
         FieldService.backends
     )
     func writes(_ method: String, _ onPostgres: Bool) async throws {
-        let door = try await Door([Self.task()], onPostgres: onPostgres)
-        #expect(await door.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
+        let server = try await TestServer([Self.task()], onPostgres: onPostgres)
+        #expect(await server.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
         func write(_ body: String) async -> ServerResponse {
-            await door.send(method, "/tables/Task/a", body)
+            await server.send(method, "/tables/Task/a", body)
         }
         for (body, value) in [
             (#"{"title":"1"}"#, "1"), (#"{"name":"2"}"#, "2"), (#"{"TITLE":"3"}"#, "3"),
@@ -150,14 +150,14 @@ import TidelineTestKit
         let both = await write(#"{"title":"7","name":"8"}"#)
         #expect(both.status == 400 && both.error.contains("'name'"))
         #expect(await write(#"{"title":"7","title":"7"}"#).status == 400)
-        #expect(names(await door.send("GET", "/tables/Task/a").row) == ["6", "6", "6"])
+        #expect(names(await server.send("GET", "/tables/Task/a").row) == ["6", "6", "6"])
     }
 
     @Test("If an insert uses several names, the value other than null and the default counts")
     func insertedByAnUpdatedApp() async throws {
         var table = Self.task()
         table.schema.columns[2].defaultValue = .integer(7)
-        let door = try await Door([table])
+        let server = try await TestServer([table])
         let cases: [(String, [Any?])] = [
             (#""name":null,"title":"x""#, ["x", 7]), (#""title":null,"name":"x""#, ["x", 7]),
             (#""title":"x","label":null,"name":null"#, ["x", 7]),
@@ -166,13 +166,13 @@ import TidelineTestKit
         ]
         for (place, (members, expected)) in cases.enumerated() {
             let body = "{\"id\":\"\(place)\",\(members)}"
-            let answer = await door.send("POST", "/tables/Task", body)
+            let answer = await server.send("POST", "/tables/Task", body)
             #expect(answer.status == 201, "\(answer.text)")
             #expect(answer.row["title"] as? String == expected[0] as? String)
             #expect(answer.row["size"] as? Int == expected[1] as? Int)
         }
         for members in [#""count":3,"size":4"#, #""count":null,"size":4,"name":"x","label":"y""#] {
-            let answer = await door.send("POST", "/tables/Task", "{\(members)}")
+            let answer = await server.send("POST", "/tables/Task", "{\(members)}")
             #expect(answer.status == 400 && answer.error.contains("under several names"))
         }
     }
@@ -182,12 +182,12 @@ import TidelineTestKit
         arguments: FieldService.backends
     )
     func inserts(_ onPostgres: Bool) async throws {
-        let door = try await Door([Self.task()], onPostgres: onPostgres)
-        let two = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"y"}"#)
+        let server = try await TestServer([Self.task()], onPostgres: onPostgres)
+        let two = await server.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"y"}"#)
         #expect(two.status == 400)
-        let one = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"x"}"#)
+        let one = await server.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"x"}"#)
         #expect(one.status == 201)
-        let patch = await door.send(
+        let patch = await server.send(
             "PATCH",
             "/tables/Task/a",
             #"[{"op":"test","path":"/name","value":"x"},{"op":"replace","path":"/title","value":"z"}]"#,
@@ -212,9 +212,9 @@ import TidelineTestKit
             ),
             aliases: ["title": "name", "label": "name", "taskID": "task", "stop": "end"]
         )
-        let door = try await Door([Self.task(), job])
+        let server = try await TestServer([Self.task(), job])
         let first = #"{"id":"a","title":"x","start":1,"stop":2}"#
-        #expect(await door.send("POST", "/tables/Job", first, classic: classic).status == 201)
+        #expect(await server.send("POST", "/tables/Job", first, classic: classic).status == 201)
         let cases = [
             (#"{"taskID":"z"}"#, "Member 'taskID' names a row of table 'Task'", ["taskID"]),
             (#"{"task":"z"}"#, "Member 'task' names a row of table 'Task'", ["task"]),
@@ -233,15 +233,15 @@ import TidelineTestKit
             #expect((body["detail"] as? String)?.contains(message) == true, "\(body)")
         }
         for (body, message, columns) in cases {
-            let alone = await door.send("POST", "/tables/Job", body, classic: classic)
+            let alone = await server.send("POST", "/tables/Job", body, classic: classic)
             check(alone.row, message, columns)
             for group in [nil, "g"] {
                 let part = BatchPart("1", "post", "tables/Job", body, group: group)
-                check(await door.batch([part]).partBody(0), message, columns)
+                check(await server.batch([part]).partBody(0), message, columns)
             }
         }
         let changed = #"{"taskID":"z"}"#
-        let answer = await door.send("PATCH", "/tables/Job/a", changed, classic: classic)
+        let answer = await server.send("PATCH", "/tables/Job/a", changed, classic: classic)
         check(answer.row, "Member 'taskID' names", ["taskID"])
     }
 
@@ -250,11 +250,11 @@ import TidelineTestKit
         arguments: FieldService.backends
     )
     func merges(_ onPostgres: Bool) async throws {
-        let door = try await Door([Self.task(conflict: .merge)], onPostgres: onPostgres)
-        let made = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","rank":1}"#)
-        let tag = try #require(made.headers["ETag"])
+        let server = try await TestServer([Self.task(conflict: .merge)], onPostgres: onPostgres)
+        let created = await server.send("POST", "/tables/Task", #"{"id":"a","name":"x","rank":1}"#)
+        let tag = try #require(created.headers["ETag"])
         func patch(_ body: String) async -> ServerResponse {
-            await door.send("PATCH", "/tables/Task/a", body, headers: ["If-Match": tag])
+            await server.send("PATCH", "/tables/Task/a", body, headers: ["If-Match": tag])
         }
         #expect(await patch(#"{"rank":2}"#).status == 200)
         // The whole row as it was read, with one of its names changed.
@@ -269,11 +269,11 @@ import TidelineTestKit
     func unread() async throws {
         var table = Self.task()
         table.permissions = TablePermissions(read: .disabled)
-        let door = try await Door([table])
-        #expect(await door.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
-        let guess = await door.send("PATCH", "/tables/Task/a", #"{"name":"x","title":"y"}"#)
+        let server = try await TestServer([table])
+        #expect(await server.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
+        let guess = await server.send("PATCH", "/tables/Task/a", #"{"name":"x","title":"y"}"#)
         #expect(guess.status == 400)
-        let other = await door.send("PATCH", "/tables/Task/a", #"{"name":"w","title":"y"}"#)
+        let other = await server.send("PATCH", "/tables/Task/a", #"{"name":"w","title":"y"}"#)
         #expect(other.status == 400 && other.text == guess.text)
     }
 
@@ -286,7 +286,7 @@ import TidelineTestKit
                 "Repeatability-First-Sent": "Fri, 15 Jan 2027 08:00:00 GMT",
             ]
             let body = #"{"id":"a","title":"x"}"#
-            let old = try await Door([Self.before], path: path)
+            let old = try await TestServer([Self.before], path: path)
             #expect(await old.send("POST", "/tables/Task", body, headers: key).status == 201)
             let delta = await old.send(
                 "GET",
@@ -295,17 +295,17 @@ import TidelineTestKit
             )
             await old.store.stop()
             let declared = Self.task(aliases: ["title": "name"])
-            let refusal = await #expect(throws: SchemaError.self) {
-                _ = try await Door([declared], path: path)
+            let rejection = await #expect(throws: SchemaError.self) {
+                _ = try await TestServer([declared], path: path)
             }
-            #expect(refusal?.description.contains("it is named 'title' in the database") == true)
-            let steps = try DatabaseCare(path: path).migrate(
+            #expect(rejection?.description.contains("it is named 'title' in the database") == true)
+            let steps = try DatabaseMaintenance(path: path).migrate(
                 [declared],
                 isComplete: true,
                 now: ServerEnvironment.live.now
             )
             #expect(steps.map(\.kind) == [.renameColumn("title", to: declared.schema.columns[0])])
-            let new = try await Door([declared], path: path)
+            let new = try await TestServer([declared], path: path)
             let row = await new.send("GET", "/tables/Task/a").row
             #expect(row["name"] as? String == "x" && row["title"] as? String == "x")
             let again = await new.send("POST", "/tables/Task", body, headers: key)
@@ -323,12 +323,12 @@ import TidelineTestKit
     )
     func renamesInPostgres() async throws {
         let url = try PostgresCluster.shared().emptyDatabase()
-        let old = try await Door([Self.before], onPostgres: true, database: url)
+        let old = try await TestServer([Self.before], onPostgres: true, database: url)
         #expect(await old.send("POST", "/tables/Task", #"{"id":"a","title":"x"}"#).status == 201)
         await old.store.stop()
         let declared = Self.task(aliases: ["title": "name"])
         await #expect(throws: SchemaError.self) {
-            _ = try await Door([declared], onPostgres: true, database: url)
+            _ = try await TestServer([declared], onPostgres: true, database: url)
         }
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
@@ -336,7 +336,7 @@ import TidelineTestKit
         let plan = try ServerDatabase(configuration).migrationPlan()
         #expect(plan.steps.count == 1)
         try ServerDatabase(configuration).migrate()
-        let new = try await Door([declared], onPostgres: true, database: url)
+        let new = try await TestServer([declared], onPostgres: true, database: url)
         let row = await new.send("GET", "/tables/Task/a").row
         #expect(row["name"] as? String == "x" && row["title"] as? String == "x")
         #expect(await new.send("PATCH", "/tables/Task/a", #"{"title":"y"}"#).status == 200)

@@ -35,11 +35,11 @@ import TidelineServerCore
         var dice = Dice(UInt64(seed))
         var limits = ServerLimits()
         limits.mergeBases = 6
-        let door = try await Door([Self.table], limits: limits)
-        let made = await door.send("POST", "/tables/T", #"{"id":"a"}"#)
+        let server = try await TestServer([Self.table], limits: limits)
+        let created = await server.send("POST", "/tables/T", #"{"id":"a"}"#)
         var history = [
             Version(
-                tag: made.headers["ETag"] ?? "",
+                tag: created.headers["ETag"] ?? "",
                 values: Array(repeating: 0, count: Self.columns)
             )
         ]
@@ -51,7 +51,7 @@ import TidelineServerCore
             let members = mine.enumerated().compactMap { index, value in
                 value.map { #""c\#(index)":\#($0)"# }
             }
-            let answer = await door.send(
+            let answer = await server.send(
                 isPut ? "PUT" : "PATCH",
                 "/tables/T/a",
                 "{" + members.joined(separator: ",") + "}",

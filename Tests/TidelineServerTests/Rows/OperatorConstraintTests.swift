@@ -72,15 +72,15 @@ import TidelineTestKit
         ),
     ]
 
-    private func check(_ example: Case, _ door: Door) async throws {
-        let refused = await door.send("POST", "/tables/TodoItem", example.body)
-        #expect(refused.status == example.status)
-        #expect(refused.row["code"] as? String == example.code)
-        for word in example.words { #expect(refused.error.contains(word)) }
-        #expect(!refused.text.contains("secret"))
+    private func check(_ example: Case, _ server: TestServer) async throws {
+        let rejected = await server.send("POST", "/tables/TodoItem", example.body)
+        #expect(rejected.status == example.status)
+        #expect(rejected.row["code"] as? String == example.code)
+        for word in example.words { #expect(rejected.error.contains(word)) }
+        #expect(!rejected.text.contains("secret"))
         // Other writes continue, and nothing of the row is stored.
-        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"c"}"#).status == 201)
-        #expect(await door.send("GET", "/tables/TodoItem").ids.sorted() == ["a", "c"])
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"c"}"#).status == 201)
+        #expect(await server.send("GET", "/tables/TodoItem").ids.sorted() == ["a", "c"])
     }
 
     @Test(
@@ -90,12 +90,12 @@ import TidelineTestKit
     func sqlite(_ index: Int) async throws {
         try await withTemporaryDirectory { directory in
             let example = Self.cases[index]
-            let door = try await Door(path: directory + "/a.db")
+            let server = try await TestServer(path: directory + "/a.db")
             let first = #"{"id":"a","text":"secret","rank":2}"#
-            #expect(await door.send("POST", "/tables/TodoItem", first).status == 201)
+            #expect(await server.send("POST", "/tables/TodoItem", first).status == 201)
             try Database(path: directory + "/a.db", mode: .existing).execute(example.sqlite)
-            try await check(example, door)
-            await door.store.stop()
+            try await check(example, server)
+            await server.store.stop()
         }
     }
 
@@ -107,11 +107,11 @@ import TidelineTestKit
     func postgres(_ index: Int) async throws {
         let example = Self.cases[index]
         let url = try PostgresCluster.shared().database()
-        let door = try await Door(onPostgres: true, database: url)
+        let server = try await TestServer(onPostgres: true, database: url)
         let first = #"{"id":"a","text":"secret","rank":2}"#
-        #expect(await door.send("POST", "/tables/TodoItem", first).status == 201)
+        #expect(await server.send("POST", "/tables/TodoItem", first).status == 201)
         try PostgresConnection(PostgresAddress(url)).execute(example.postgres)
-        try await check(example, door)
-        await door.store.stop()
+        try await check(example, server)
+        await server.store.stop()
     }
 }

@@ -26,8 +26,8 @@ import TidelineTestKit
         )
     )
 
-    private func insert(_ door: Door, _ body: String) async -> ServerResponse {
-        await door.send("POST", "/tables/Visit", body)
+    private func insert(_ server: TestServer, _ body: String) async -> ServerResponse {
+        await server.send("POST", "/tables/Visit", body)
     }
 
     @Test(
@@ -47,14 +47,14 @@ import TidelineTestKit
         ]
     )
     func localRules(_ body: String, _ code: String, _ columns: [String]) async throws {
-        let door = try await Door([Self.visits])
-        let answer = await insert(door, body)
+        let server = try await TestServer([Self.visits])
+        let answer = await insert(server, body)
         #expect(answer.status == 400)
         #expect(answer.code == code)
         #expect(answer.row["columns"] as? [String] == columns)
         #expect(answer.headers["Content-Type"] == "application/problem+json")
         #expect(answer.error.hasPrefix("Member '\(columns[0])': "))
-        #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
+        #expect(await server.send("GET", "/tables/Visit").ids.isEmpty)
     }
 
     @Test(
@@ -72,12 +72,12 @@ import TidelineTestKit
     func staleComparisons(_ rule: ConflictRule) async throws {
         var visits = Self.visits
         visits.conflict = rule
-        let door = try await Door([visits])
+        let server = try await TestServer([visits])
         let row =
             #"{"id":"a","title":"a","start":"2026-01-01T10:00:00Z","end":"2026-01-01T12:00:00Z"}"#
-        let first = await insert(door, row).headers["ETag"] ?? ""
+        let first = await insert(server, row).headers["ETag"] ?? ""
         func patch(_ body: String) async -> ServerResponse {
-            await door.send("PATCH", "/tables/Visit/a", body, headers: ["If-Match": first])
+            await server.send("PATCH", "/tables/Visit/a", body, headers: ["If-Match": first])
         }
         #expect(await patch(#"{"end":"2026-01-01T11:00:00Z"}"#).status == 200)
         let conflict = await patch(#"{"start":"2026-01-01T11:30:00Z"}"#)
@@ -94,12 +94,12 @@ import TidelineTestKit
 
     @Test("A comparison applies to the row after a change of one of its columns")
     func comparisons() async throws {
-        let door = try await Door([Self.visits])
+        let server = try await TestServer([Self.visits])
         let row =
             #"{"id":"a","title":"a","start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:00:00.0009Z"}"#
-        #expect(await insert(door, row).status == 201)
+        #expect(await insert(server, row).status == 201)
         func patch(_ body: String) async -> ServerResponse {
-            await door.send("PATCH", "/tables/Visit/a", body)
+            await server.send("PATCH", "/tables/Visit/a", body)
         }
         // The wire has milliseconds, in which both are equal.
         #expect(await patch(#"{"start":"2026-01-01T00:00:00.0009Z"}"#).status == 200)
@@ -115,55 +115,55 @@ import TidelineTestKit
         arguments: databases
     )
     func unique(onPostgres: Bool) async throws {
-        let door = try await Door([Self.visits], onPostgres: onPostgres)
-        #expect(await insert(door, #"{"id":"a","title":"a","number":1}"#).status == 201)
-        let twice = await insert(door, #"{"id":"b","title":"a","number":1}"#)
+        let server = try await TestServer([Self.visits], onPostgres: onPostgres)
+        #expect(await insert(server, #"{"id":"a","title":"a","number":1}"#).status == 201)
+        let twice = await insert(server, #"{"id":"b","title":"a","number":1}"#)
         #expect(twice.status == 409)
         #expect(twice.code == "notUnique")
         #expect(twice.row["columns"] as? [String] == ["number"])
         #expect(twice.error == "Member 'number': another row has the same value.")
         // The row's own values and null are accepted.
-        #expect(await door.send("PATCH", "/tables/Visit/a", #"{"number":1}"#).status == 200)
-        #expect(await insert(door, #"{"id":"c","title":"a"}"#).status == 201)
-        #expect(await insert(door, #"{"id":"d","title":"a"}"#).status == 201)
-        let changed = await door.send("PATCH", "/tables/Visit/c", #"{"number":1}"#)
+        #expect(await server.send("PATCH", "/tables/Visit/a", #"{"number":1}"#).status == 200)
+        #expect(await insert(server, #"{"id":"c","title":"a"}"#).status == 201)
+        #expect(await insert(server, #"{"id":"d","title":"a"}"#).status == 201)
+        let changed = await server.send("PATCH", "/tables/Visit/c", #"{"number":1}"#)
         #expect(changed.status == 409 && changed.code == "notUnique")
         // The id comes before the values.
-        let known = await insert(door, #"{"id":"c","title":"a","number":1}"#)
+        let known = await insert(server, #"{"id":"c","title":"a","number":1}"#)
         #expect(known.status == 409 && known.code == nil && known.row["id"] as? String == "c")
     }
 
     @Test("A deleted row frees its values, until it is undeleted", arguments: databases)
     func tombstones(onPostgres: Bool) async throws {
-        let door = try await Door([Self.visits], onPostgres: onPostgres)
-        #expect(await insert(door, #"{"id":"a","title":"a","number":1}"#).status == 201)
-        #expect(await door.send("DELETE", "/tables/Visit/a").status == 204)
-        #expect(await insert(door, #"{"id":"b","title":"a","number":1}"#).status == 201)
-        let back = await door.send("PATCH", "/tables/Visit/a", #"{"deleted":false}"#)
+        let server = try await TestServer([Self.visits], onPostgres: onPostgres)
+        #expect(await insert(server, #"{"id":"a","title":"a","number":1}"#).status == 201)
+        #expect(await server.send("DELETE", "/tables/Visit/a").status == 204)
+        #expect(await insert(server, #"{"id":"b","title":"a","number":1}"#).status == 201)
+        let back = await server.send("PATCH", "/tables/Visit/a", #"{"deleted":false}"#)
         #expect(back.status == 409 && back.code == "notUnique")
-        #expect(await door.send("DELETE", "/tables/Visit/b").status == 204)
-        let again = await door.send("PATCH", "/tables/Visit/a", #"{"deleted":false}"#)
+        #expect(await server.send("DELETE", "/tables/Visit/b").status == 204)
+        let again = await server.send("PATCH", "/tables/Visit/a", #"{"deleted":false}"#)
         #expect(again.status == 200)
     }
 
     @Test("In a batch only the write that breaks the rule is rejected", arguments: databases)
     func batches(onPostgres: Bool) async throws {
-        let door = try await Door([Self.visits], onPostgres: onPostgres)
+        let server = try await TestServer([Self.visits], onPostgres: onPostgres)
         func part(_ id: String, _ number: Int, group: String? = nil) -> BatchPart {
             let body = #"{"id":"\#(id)","title":"a","number":\#(number)}"#
             return BatchPart(id, "post", "tables/Visit", body, group: group)
         }
-        let answer = await door.batch(
+        let answer = await server.batch(
             [part("a", 1), part("b", 1), part("c", 2)],
             headers: ["Prefer": "continue-on-error"]
         )
         #expect(answer.partStatuses == [201, 409, 201])
         #expect(answer.partBody(1)["code"] as? String == "notUnique")
-        let group = await door.batch([part("d", 3, group: "g"), part("e", 2, group: "g")])
+        let group = await server.batch([part("d", 3, group: "g"), part("e", 2, group: "g")])
         #expect(group.partStatuses == [424, 409])
-        #expect(await door.send("GET", "/tables/Visit").ids.sorted() == ["a", "c"])
+        #expect(await server.send("GET", "/tables/Visit").ids.sorted() == ["a", "c"])
         // A row may take the value that another one of the same batch gives up.
-        let moved = await door.batch([
+        let moved = await server.batch([
             BatchPart("1", "patch", "tables/Visit/a", #"{"number":9}"#, group: "g"),
             BatchPart("2", "patch", "tables/Visit/c", #"{"number":1}"#, group: "g"),
         ])
@@ -174,13 +174,13 @@ import TidelineTestKit
     func owners(onPostgres: Bool) async throws {
         var table = Self.visits
         table.owner = "ownerID"
-        let door = try await Door(
+        let server = try await TestServer(
             [table],
             onPostgres: onPostgres,
             authenticator: try Tokens.authenticator()
         )
         for (user, id, status) in [("anna", "a", 201), ("ben", "b", 201), ("anna", "c", 409)] {
-            let answer = await door.send(
+            let answer = await server.send(
                 "POST",
                 "/tables/Visit",
                 #"{"id":"\#(id)","title":"a","number":1}"#,
@@ -196,14 +196,14 @@ import TidelineTestKit
         try await withTemporaryDirectory { directory in
             var table = Self.visits
             table.schema.rules = TableRules()
-            let before = try await Door([table], path: directory + "/a.db")
+            let before = try await TestServer([table], path: directory + "/a.db")
             for id in ["a", "b", "c"] {
                 let body = #"{"id":"\#(id)","title":"a","number":1}"#
                 #expect(await insert(before, body).status == 201)
             }
             await before.store.stop()
             let error = await #expect(throws: SchemaError.self) {
-                _ = try await Door([Self.visits], path: directory + "/a.db")
+                _ = try await TestServer([Self.visits], path: directory + "/a.db")
             }
             #expect(
                 error?.description.contains("unique (number): 3 rows have the same values") == true
@@ -219,7 +219,7 @@ import TidelineTestKit
         ] {
             var table = Self.visits
             table.schema.rules = rules
-            await #expect(throws: SchemaError.self) { _ = try await Door([table]) }
+            await #expect(throws: SchemaError.self) { _ = try await TestServer([table]) }
         }
     }
 }

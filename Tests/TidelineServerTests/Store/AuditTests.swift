@@ -32,7 +32,12 @@ import TidelineTestKit
                 #expect(answer.status == status, "\(method) \(path) \(answer.text)")
             }
             let headers = try Tokens.headers("anna")
-            let undeleted = await server.door.send("POST", row, classic: true, headers: headers)
+            let undeleted = await server.testServer.send(
+                "POST",
+                row,
+                classic: true,
+                headers: headers
+            )
             #expect(undeleted.status == 201)
             #expect(
                 try server.shown() == [
@@ -49,8 +54,9 @@ import TidelineTestKit
             last.countMax = 1
             #expect(try server.shown(last) == ["TodoItem a undelete anna "])
             // The timestamp of an entry is the version of the row after the change.
-            let now = await server.door.send("GET", row, headers: headers).row["version"] as? String
-            #expect(try server.audit(last).first.map { RowVersion.text($0.stamp) } == now)
+            let now =
+                await server.testServer.send("GET", row, headers: headers).row["version"] as? String
+            #expect(try server.audit(last).first.map { RowVersion.text($0.timestamp) } == now)
         }
     }
 
@@ -84,13 +90,13 @@ import TidelineTestKit
             // An installation id that is longer than those of Tideline's clients is not stored.
             let long: HTTPFields = [field: String(repeating: "x", count: 100)]
             #expect(try await server.send("DELETE", tables + "/a", by: "bela", long).status == 204)
-            let made = try await server.send(
+            let created = try await server.send(
                 "POST",
                 "/$admin/tables/TodoItem",
                 #"{"id":"d"}"#,
                 by: "olga"
             )
-            #expect(made.status == 201, "\(made.text)")
+            #expect(created.status == 201, "\(created.text)")
             #expect(
                 try server.audit().reversed().map(\.author) == [
                     WriteAuthor(user: "anna", device: "phone-1"),
@@ -169,8 +175,8 @@ import TidelineTestKit
                 ("POST", "/tables/Hard", #"{"id":"b"}"#), ("PATCH", "/tables/Hard/a", "{}"),
                 ("DELETE", "/tables/Hard/a", nil),
             ] as [(String, String, String?)] {
-                let refused = try await server.send(method, path, body, by: "bela")
-                #expect(refused.status >= 400, "\(method) \(path)")
+                let rejected = try await server.send(method, path, body, by: "bela")
+                #expect(rejected.status >= 400, "\(method) \(path)")
             }
             #expect(try await server.send("POST", "/tables/Hard", #"{"id":"c"}"#).status == 201)
             let rows = try await server.send("GET", "/tables/Hard?$orderby=id")
@@ -181,7 +187,7 @@ import TidelineTestKit
     }
 
     private func first(_ server: AuditedServer) throws -> Int64 {
-        try #require(try server.audit().last?.stamp)
+        try #require(try server.audit().last?.timestamp)
     }
 
     @Test(
@@ -223,9 +229,9 @@ import TidelineTestKit
                 if id == "a" { server.clock.move(by: 3000 * 1_000_000) }
             }
             server.clock.move(by: 365 * 86_400_000_000 - 2000 * 1_000_000)
-            try await server.door.purge()
+            try await server.testServer.purge()
             #expect(try server.shown() == ["Hard b insert anna "])
-            let metrics = await server.door.send("GET", "/metrics").text
+            let metrics = await server.testServer.send("GET", "/metrics").text
             #expect(metrics.contains(#"tideline_purged_total{kind="audit"} 1"#))
         }
     }
@@ -253,7 +259,7 @@ import TidelineTestKit
             try await fill("TodoItem")
             server.clock.move(by: 365 * 86_400_000_000 + 500 * 1_000_000)
             for left in [300, 250, 250] {
-                try await server.door.purge()
+                try await server.testServer.purge()
                 var all = AuditQuery()
                 all.countMax = 1000
                 #expect(try server.audit(all).count == left)
@@ -305,7 +311,7 @@ import TidelineTestKit
             let database = try ServerDatabase(configuration)
             _ = try database.backup(to: path + ".backup")
             #expect(try await server.send("POST", "/tables/Hard", #"{"id":"b"}"#).status == 201)
-            await server.door.store.stop()
+            await server.testServer.store.stop()
             #expect(try DatabaseInspection(path: path + ".backup").audit(AuditQuery()).count == 1)
             let former = try #require(try database.restore(from: path + ".backup").former)
             #expect(try server.shown() == ["Hard a insert anna "])

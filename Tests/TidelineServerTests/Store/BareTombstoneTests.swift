@@ -36,8 +36,8 @@ import TidelineTestKit
 
         var address: String { url ?? "sqlite:" + path }
 
-        func door(_ tables: [TableDefinition]) async throws -> Door {
-            try await Door(
+        func server(_ tables: [TableDefinition]) async throws -> TestServer {
+            try await TestServer(
                 tables,
                 path: url == nil ? path : nil,
                 onPostgres: url != nil,
@@ -92,43 +92,43 @@ import TidelineTestKit
     )
     func deletes(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
-            let door = try await database.door([Self.table])
+            let server = try await database.server([Self.table])
             let keys: HTTPFields = [
                 "Repeatability-Request-ID": "one",
                 "Repeatability-First-Sent": HTTPDate.text(microseconds: 1_800_000_000_000_000),
             ]
             for id in ["a", "b", "c", "d"] {
                 let body = Self.row.replacing("ID", with: id)
-                let made = await door.send(
+                let created = await server.send(
                     "POST",
                     "/tables/T",
                     body,
                     headers: id == "a" ? keys : [:]
                 )
-                #expect(made.status == 201)
+                #expect(created.status == 201)
                 // Older versions, for merging.
-                #expect(await door.send("PATCH", "/tables/T/\(id)", #"{"rank":8}"#).status == 200)
+                #expect(await server.send("PATCH", "/tables/T/\(id)", #"{"rank":8}"#).status == 200)
             }
-            let first = await door.send("GET", "/tables/T/a").row
-            #expect(await door.send("DELETE", "/tables/T/a").status == 204)
-            #expect(await door.send("PATCH", "/tables/T/b", #"{"deleted":true}"#).status == 200)
+            let first = await server.send("GET", "/tables/T/a").row
+            #expect(await server.send("DELETE", "/tables/T/a").status == 204)
+            #expect(await server.send("PATCH", "/tables/T/b", #"{"deleted":true}"#).status == 200)
             let whole = #"{"text":"secret","rank":1,"deleted":true}"#
-            #expect(await door.send("PUT", "/tables/T/c", whole).status == 200)
+            #expect(await server.send("PUT", "/tables/T/c", whole).status == 200)
             let batch = #"{"requests":[{"id":"1","method":"delete","url":"tables/T/d"}]}"#
-            #expect(await door.send("POST", "/$batch", batch).text.contains("204"))
-            let rows = await door.send("GET", "/tables/T?__includeDeleted=true").rows
+            #expect(await server.send("POST", "/$batch", batch).text.contains("204"))
+            let rows = await server.send("GET", "/tables/T?__includeDeleted=true").rows
             #expect(rows.count == 4)
             for row in rows { check(row, row["id"] as? String ?? "") }
             #expect(rows.first?["createdAt"] as? String == first["createdAt"] as? String)
             #expect(rows.first?["version"] as? String != first["version"] as? String)
             // The replayed response to the insert does not contain the erased values.
             let body = Self.row.replacing("ID", with: "a")
-            let repeated = await door.send("POST", "/tables/T", body, headers: keys)
+            let repeated = await server.send("POST", "/tables/T", body, headers: keys)
             #expect(repeated.status == 201 && !repeated.text.contains("secret"))
             // A row that is undeleted has the values that are sent with it.
-            let back = await door.send("PATCH", "/tables/T/b", #"{"deleted":false,"rank":3}"#)
+            let back = await server.send("PATCH", "/tables/T/b", #"{"deleted":false,"rank":3}"#)
             #expect(back.row["rank"] as? Int == 3 && back.row["text"] is NSNull)
-            await door.store.stop()
+            await server.store.stop()
             #expect(try await !database.dump().contains("secret"))
         }
     }
@@ -140,20 +140,22 @@ import TidelineTestKit
     func marked(onPostgres: Bool) async throws {
         try await withDatabase(onPostgres) { database in
             let path = "/tables/T/ID?__includeDeleted=true"
-            func mark(_ door: Door, _ id: String) async -> String? {
-                await door.send("GET", path.replacing("ID", with: id)).headers["Tideline-Tombstone"]
+            func mark(_ server: TestServer, _ id: String) async -> String? {
+                await server.send("GET", path.replacing("ID", with: id)).headers[
+                    "Tideline-Tombstone"
+                ]
             }
-            let door = try await database.door([Self.table])
+            let server = try await database.server([Self.table])
             for id in ["a", "b"] {
-                _ = await door.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
+                _ = await server.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
             }
-            #expect(await door.send("DELETE", "/tables/T/a").status == 204)
-            #expect(await mark(door, "a") == "bare")
-            #expect(await mark(door, "b") == nil)
-            await door.store.stop()
+            #expect(await server.send("DELETE", "/tables/T/a").status == 204)
+            #expect(await mark(server, "a") == "bare")
+            #expect(await mark(server, "b") == nil)
+            await server.store.stop()
             var full = Self.table
             full.tombstones = .full
-            let later = try await database.door([full])
+            let later = try await database.server([full])
             #expect(await later.send("DELETE", "/tables/T/b").status == 204)
             #expect(await mark(later, "a") == "bare")
             #expect(await mark(later, "b") == nil)
@@ -169,7 +171,7 @@ import TidelineTestKit
         try await withDatabase(onPostgres) { database in
             var full = Self.table
             full.tombstones = .full
-            let before = try await database.door([full])
+            let before = try await database.server([full])
             for id in ["a", "b"] {
                 _ = await before.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
             }
@@ -178,12 +180,12 @@ import TidelineTestKit
             let kept = await before.send("GET", "/tables/T/a?__includeDeleted=true").row
             #expect(kept["text"] as? String == "secret")
             await before.store.stop()
-            let door = try await database.door([Self.table])
-            let row = await door.send("GET", "/tables/T/a?__includeDeleted=true").row
+            let server = try await database.server([Self.table])
+            let row = await server.send("GET", "/tables/T/a?__includeDeleted=true").row
             check(row, "a")
             #expect(row["version"] as? String == kept["version"] as? String)
-            #expect(await door.send("GET", "/tables/T/b").row["text"] as? String == "secret")
-            await door.store.stop()
+            #expect(await server.send("GET", "/tables/T/b").row["text"] as? String == "secret")
+            await server.store.stop()
         }
     }
 
@@ -193,7 +195,7 @@ import TidelineTestKit
             var table = Self.table
             table.owner = "userId"
             table.completeOwner()
-            let door = try await Door(
+            let server = try await TestServer(
                 [table],
                 path: onPostgres ? nil : database.path,
                 onPostgres: onPostgres,
@@ -202,15 +204,16 @@ import TidelineTestKit
             )
             let anna = try Tokens.headers("anna")
             let row = Self.row.replacing("ID", with: "a")
-            #expect(await door.send("POST", "/tables/T", row, headers: anna).status == 201)
-            #expect(await door.send("DELETE", "/tables/T/a", headers: anna).status == 204)
-            let rows = await door.send("GET", "/tables/T?__includeDeleted=true", headers: anna).rows
+            #expect(await server.send("POST", "/tables/T", row, headers: anna).status == 201)
+            #expect(await server.send("DELETE", "/tables/T/a", headers: anna).status == 204)
+            let rows = await server.send("GET", "/tables/T?__includeDeleted=true", headers: anna)
+                .rows
             #expect(rows.count == 1)
             for row in rows {
                 check(row, "a")
                 #expect(row["userId"] as? String == "anna")
             }
-            await door.store.stop()
+            await server.store.stop()
             var configuration = ServerConfiguration()
             configuration.database =
                 database.url.map { .postgres(url: $0) } ?? .sqlite(path: database.path)
@@ -228,9 +231,9 @@ import TidelineTestKit
     )
     func externalWriters() async throws {
         try await withDatabase(true) { database in
-            let door = try await database.door([Self.table])
+            let server = try await database.server([Self.table])
             for id in ["a", "b"] {
-                _ = await door.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
+                _ = await server.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
             }
             let psql = try PostgresConnection(PostgresAddress(database.url ?? ""))
             try psql.execute(
@@ -240,9 +243,9 @@ import TidelineTestKit
                 """
             )
             for id in ["a", "b"] {
-                check(await door.send("GET", "/tables/T/\(id)?__includeDeleted=true").row, id)
+                check(await server.send("GET", "/tables/T/\(id)?__includeDeleted=true").row, id)
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -250,11 +253,11 @@ import TidelineTestKit
     func configuration() async throws {
         var table = Self.table
         table.softDelete = false
-        await #expect(throws: SchemaError.self) { try await Door([table]) }
+        await #expect(throws: SchemaError.self) { try await TestServer([table]) }
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "rank eq 1" }
         await #expect(throws: SchemaError.self) {
-            try await Door([Self.table], hooks: ["t": hooks])
+            try await TestServer([Self.table], hooks: ["t": hooks])
         }
     }
 }

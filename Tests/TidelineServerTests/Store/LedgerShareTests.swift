@@ -14,7 +14,7 @@ import TidelineTestKit
 @Suite struct LedgerShareTests {
     /// A server on one of the databases, with a limit for its ledger.
     private struct Server {
-        let door: Door
+        let testServer: TestServer
         let clock: TestClock
         let path: String
         let url: String?
@@ -57,7 +57,7 @@ import TidelineTestKit
             var limits = ServerLimits()
             limits.ledgerBytes = bytes
             limits.callerBytes = callerBytes
-            let door = try await Door(
+            let testServer = try await TestServer(
                 path: onPostgres ? nil : path,
                 onPostgres: onPostgres,
                 database: url,
@@ -65,8 +65,8 @@ import TidelineTestKit
                 limits: limits,
                 authenticator: try Tokens.authenticator()
             )
-            try await body(Server(door: door, clock: clock, path: path, url: url))
-            await door.store.stop()
+            try await body(Server(testServer: testServer, clock: clock, path: path, url: url))
+            await testServer.store.stop()
         }
     }
 
@@ -76,17 +76,27 @@ import TidelineTestKit
             let text = String(repeating: "x", count: 300_000)
             let body = #"{"id":"a","text":"\#(text)"}"#
             let fields = try server.named("make", "anna")
-            let made = await server.door.send("POST", "/tables/TodoItem", body, headers: fields)
-            #expect(made.status == 201)
-            let again = await server.door.send("POST", "/tables/TodoItem", body, headers: fields)
-            #expect(again.status == 201 && again.body == made.body)
-            #expect(again.headers["ETag"] == made.headers["ETag"])
-            #expect(again.headers["Location"] == made.headers["Location"])
+            let created = await server.testServer.send(
+                "POST",
+                "/tables/TodoItem",
+                body,
+                headers: fields
+            )
+            #expect(created.status == 201)
+            let again = await server.testServer.send(
+                "POST",
+                "/tables/TodoItem",
+                body,
+                headers: fields
+            )
+            #expect(again.status == 201 && again.body == created.body)
+            #expect(again.headers["ETag"] == created.headers["ETag"])
+            #expect(again.headers["Location"] == created.headers["Location"])
             var last: (HTTPFields, ServerResponse)?
             for number in 0..<60 {
                 let fields = try server.named("n\(number)", "anna")
                 let patch = #"{"rank":\#(number)}"#
-                let answer = await server.door.send(
+                let answer = await server.testServer.send(
                     "PATCH",
                     "/tables/TodoItem/a",
                     patch,
@@ -97,7 +107,7 @@ import TidelineTestKit
             }
             #expect(try server.bytes() < 60 * 300)
             let (lastFields, answer) = try #require(last)
-            let repeated = await server.door.send(
+            let repeated = await server.testServer.send(
                 "PATCH",
                 "/tables/TodoItem/a",
                 #"{"rank":59}"#,
@@ -107,8 +117,8 @@ import TidelineTestKit
             #expect(repeated.headers["ETag"] == answer.headers["ETag"])
             // The row is deleted, and the response has the part that the ledger stored.
             let gone = try Tokens.headers("anna")
-            _ = await server.door.send("DELETE", "/tables/TodoItem/a", headers: gone)
-            let late = await server.door.send(
+            _ = await server.testServer.send("DELETE", "/tables/TodoItem/a", headers: gone)
+            let late = await server.testServer.send(
                 "PATCH",
                 "/tables/TodoItem/a",
                 #"{"rank":59}"#,
@@ -123,7 +133,7 @@ import TidelineTestKit
         try await Self.with(onPostgres, bytes: 200_000) { server in
             let body = #"{"text":"bert's"}"#
             let of = try server.named("b", "bert")
-            let first = await server.door.send("POST", "/tables/TodoItem", body, headers: of)
+            let first = await server.testServer.send("POST", "/tables/TodoItem", body, headers: of)
             #expect(first.status == 201)
             let text = String(repeating: "x", count: 3000)
             var oldest: HTTPFields = [:]
@@ -132,7 +142,7 @@ import TidelineTestKit
                 let fields = try server.named("n\(number)", "anna")
                 if number == 0 { oldest = fields }
                 let row = #"{"id":"r\#(number)","text":"\#(text)"}"#
-                let answer = await server.door.send(
+                let answer = await server.testServer.send(
                     "POST",
                     "/tables/TodoItem",
                     row,
@@ -141,18 +151,24 @@ import TidelineTestKit
                 #expect(answer.status == 201, "\(answer.text)")
                 #expect(try server.bytes() <= 200_000)
             }
-            let again = await server.door.send("POST", "/tables/TodoItem", body, headers: of)
+            let again = await server.testServer.send("POST", "/tables/TodoItem", body, headers: of)
             #expect(again.status == 201 && again.body == first.body)
             // Her dropped writes are not taken for new ones, and none of his writes is rejected because of them.
             let row = #"{"id":"r0","text":"\#(text)"}"#
-            let late = await server.door.send("POST", "/tables/TodoItem", row, headers: oldest)
+            let late = await server.testServer.send(
+                "POST",
+                "/tables/TodoItem",
+                row,
+                headers: oldest
+            )
             #expect(late.status == 412 && late.code == "repeatabilityExpired")
             let old = try server.named("c", "bert", at: server.clock.current - 140_000_000)
             #expect(
-                await server.door.send("POST", "/tables/TodoItem", "{}", headers: old).status == 201
+                await server.testServer.send("POST", "/tables/TodoItem", "{}", headers: old).status
+                    == 201
             )
-            try await server.door.purge()
-            let metrics = await server.door.send("GET", "/metrics").text
+            try await server.testServer.purge()
+            let metrics = await server.testServer.send("GET", "/metrics").text
             #expect(metrics.contains("tideline_ledger_bytes"))
         }
     }
@@ -166,7 +182,8 @@ import TidelineTestKit
             server.clock.move(by: 600_000_000)
             let wrong = try server.named("ahead", "anna")
             #expect(
-                await server.door.send("POST", "/tables/TodoItem", "{}", headers: wrong).status
+                await server.testServer.send("POST", "/tables/TodoItem", "{}", headers: wrong)
+                    .status
                     == 201
             )
             server.clock.move(by: -600_000_000)
@@ -176,7 +193,7 @@ import TidelineTestKit
                 let user = number % 2 == 0 ? "anna" : "bert"
                 let fields = try server.named("n\(number)", user)
                 let row = #"{"text":"\#(text)"}"#
-                let answer = await server.door.send(
+                let answer = await server.testServer.send(
                     "POST",
                     "/tables/TodoItem",
                     row,
@@ -197,13 +214,18 @@ import TidelineTestKit
             let text = String(repeating: "x", count: 600_000)
             let body = #"{"id":"a","text":"\#(text)"}"#
             let bert = try Tokens.headers("bert")
-            let made = await server.door.send("POST", "/tables/TodoItem", body, headers: bert)
-            #expect(made.status == 201)
+            let created = await server.testServer.send(
+                "POST",
+                "/tables/TodoItem",
+                body,
+                headers: bert
+            )
+            #expect(created.status == 201)
             var statuses: [Int] = []
             for number in 0..<4 {
                 let fields = try server.named("n\(number)", "anna")
                 let patch = #"{"rank":\#(number)}"#
-                let answer = await server.door.send(
+                let answer = await server.testServer.send(
                     "PATCH",
                     "/tables/TodoItem/a",
                     patch,
@@ -220,8 +242,8 @@ import TidelineTestKit
     func olderEntriesAreCounted() async throws {
         try await Self.with(false, bytes: 1 << 20) { server in
             let fields = try server.named("n", "anna")
-            _ = await server.door.send("POST", "/tables/TodoItem", "{}", headers: fields)
-            await server.door.store.stop()
+            _ = await server.testServer.send("POST", "/tables/TodoItem", "{}", headers: fields)
+            await server.testServer.store.stop()
             let file = try Database(path: server.path, mode: .existing)
             try file.execute(
                 """
@@ -230,10 +252,13 @@ import TidelineTestKit
                 PRAGMA user_version = 5
                 """
             )
-            let door = try await Door(path: server.path, authenticator: try Tokens.authenticator())
-            let again = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
+            let testServer = try await TestServer(
+                path: server.path,
+                authenticator: try Tokens.authenticator()
+            )
+            let again = await testServer.send("POST", "/tables/TodoItem", "{}", headers: fields)
             #expect(again.status == 201)
-            await door.store.stop()
+            await testServer.store.stop()
             let counted = try Database(path: server.path, mode: .readOnly)
             let all = "SELECT bytes FROM tideline_ledger_callers WHERE caller = '*'"
             #expect(try counted.integer(all) == server.bytes())

@@ -16,10 +16,14 @@ import TidelineTestKit
     private static let second: Int64 = 1_000_000
 
     private static var tables: [TableDefinition] {
-        var soft = Door.todo
+        var soft = TestServer.todo
         soft.tombstoneDays = 30
         soft.audit = true
-        var hard = TableDefinition("Hard", columns: Door.todo.schema.columns, softDelete: false)
+        var hard = TableDefinition(
+            "Hard",
+            columns: TestServer.todo.schema.columns,
+            softDelete: false
+        )
         hard.tombstoneDays = 30
         return [soft, hard]
     }
@@ -32,8 +36,8 @@ import TidelineTestKit
         let wall = TestClock(step: 1000)
         let steady = TestClock(0)
 
-        func start(log: ServerLog = .silent) async throws -> Door {
-            try await Door(
+        func start(log: ServerLog = .silent) async throws -> TestServer {
+            try await TestServer(
                 WrongClockTests.tables,
                 path: url == nil ? path : nil,
                 onPostgres: url != nil,
@@ -53,7 +57,7 @@ import TidelineTestKit
         func audit() throws -> [AuditEntry] {
             let query = AuditQuery()
             guard let url else { return try DatabaseInspection(path: path).audit(query) }
-            return try PostgresCare(url: url).audit(query)
+            return try PostgresMaintenance(url: url).audit(query)
         }
     }
 
@@ -89,27 +93,27 @@ import TidelineTestKit
         ]
     }
 
-    private static func deleteRow(_ id: String, _ door: Door, _ machine: Machine) async {
+    private static func deleteRow(_ id: String, _ server: TestServer, _ machine: Machine) async {
         for table in ["TodoItem", "Hard"] {
-            let made = await door.send(
+            let created = await server.send(
                 "POST",
                 "/tables/\(table)",
                 #"{"id":"\#(id)"}"#,
                 headers: named("\(table)-\(id)", machine.wall)
             )
-            #expect(made.status == 201, "\(made.text)")
-            let gone = await door.send("DELETE", "/tables/\(table)/\(id)")
+            #expect(created.status == 201, "\(created.text)")
+            let gone = await server.send("DELETE", "/tables/\(table)/\(id)")
             #expect(gone.status == 204)
         }
     }
 
-    private static func tombstones(_ door: Door) async -> [String] {
-        await door.send("GET", "/tables/TodoItem?__includedeleted=true&$orderby=id").ids
+    private static func tombstones(_ server: TestServer) async -> [String] {
+        await server.send("GET", "/tables/TodoItem?__includedeleted=true&$orderby=id").ids
     }
 
-    private static func link(_ door: Door) async -> String {
+    private static func link(_ server: TestServer) async -> String {
         let fields: HTTPFields = ["Prefer": "odata.track-changes"]
-        let list = await door.send("GET", "/tables/Hard", headers: fields)
+        let list = await server.send("GET", "/tables/Hard", headers: fields)
         return "/tables/Hard?" + (list.deltaLink ?? "")
     }
 
@@ -118,15 +122,15 @@ import TidelineTestKit
         _ id: String,
         sent: HTTPFields,
         link: String,
-        _ door: Door,
+        _ server: TestServer,
         _ machine: Machine
     ) async throws {
-        #expect(await tombstones(door).contains(id))
+        #expect(await tombstones(server).contains(id))
         let body = #"{"id":"\#(id)"}"#
-        let again = await door.send("POST", "/tables/TodoItem", body, headers: sent)
+        let again = await server.send("POST", "/tables/TodoItem", body, headers: sent)
         #expect(again.status == 201, "the ledger knows the write: \(again.text)")
         #expect(try machine.audit().contains { $0.id == id })
-        let changes = await door.send("GET", link)
+        let changes = await server.send("GET", link)
         #expect(changes.status == 200, "\(changes.text)")
     }
 
@@ -136,24 +140,24 @@ import TidelineTestKit
     )
     func aClockThatIsBrieflyAheadRemovesNothing(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
-            let door = try await machine.start()
+            let server = try await machine.start()
             let sent = Self.named("TodoItem-a", machine.wall)
-            let link = await Self.link(door)
-            await Self.deleteRow("a", door, machine)
+            let link = await Self.link(server)
+            await Self.deleteRow("a", server, machine)
             for wrong in [Self.decade, 40 * Self.day] {
                 machine.pass(Self.second)
                 machine.wall.move(by: wrong)
-                try await door.purge()
+                try await server.purge()
                 machine.pass(Self.second)
-                let written = await door.send("POST", "/tables/TodoItem", "{}")
+                let written = await server.send("POST", "/tables/TodoItem", "{}")
                 #expect(written.status == 201)
-                try await door.purge()
+                try await server.purge()
                 machine.pass(Self.second)
                 machine.wall.move(by: -wrong)
-                try await door.purge()
-                try await Self.expectAll("a", sent: sent, link: link, door, machine)
+                try await server.purge()
+                try await Self.expectAll("a", sent: sent, link: link, server, machine)
             }
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -163,25 +167,25 @@ import TidelineTestKit
     )
     func aStartWithAClockAheadRemovesNothing(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
-            var door = try await machine.start()
+            var server = try await machine.start()
             let sent = Self.named("TodoItem-a", machine.wall)
-            let link = await Self.link(door)
-            await Self.deleteRow("a", door, machine)
-            await door.store.stop()
+            let link = await Self.link(server)
+            await Self.deleteRow("a", server, machine)
+            await server.store.stop()
             // Each start reads the state that the previous one stored.
             for _ in 0..<3 {
                 machine.wall.move(by: Self.decade)
-                door = try await machine.start()
-                _ = await door.send("POST", "/tables/TodoItem", "{}")
-                try await door.purge()
-                await door.store.stop()
+                server = try await machine.start()
+                _ = await server.send("POST", "/tables/TodoItem", "{}")
+                try await server.purge()
+                await server.store.stop()
                 machine.wall.move(by: -Self.decade)
                 machine.pass(Self.second)
             }
-            door = try await machine.start()
-            try await door.purge()
-            try await Self.expectAll("a", sent: sent, link: link, door, machine)
-            await door.store.stop()
+            server = try await machine.start()
+            try await server.purge()
+            try await Self.expectAll("a", sent: sent, link: link, server, machine)
+            await server.store.stop()
         }
     }
 
@@ -193,24 +197,24 @@ import TidelineTestKit
         for wrong in [-Self.decade, Self.decade] {
             try await Self.with(onPostgres) { machine in
                 machine.wall.move(by: wrong)
-                var door = try await machine.start()
-                let link = await Self.link(door)
-                await Self.deleteRow("a", door, machine)
-                try await door.purge()
-                await door.store.stop()
+                var server = try await machine.start()
+                let link = await Self.link(server)
+                await Self.deleteRow("a", server, machine)
+                try await server.purge()
+                await server.store.stop()
                 machine.wall.move(by: -wrong)
                 machine.pass(Self.second)
-                door = try await machine.start()
+                server = try await machine.start()
                 let sent = Self.named("TodoItem-b", machine.wall)
-                await Self.deleteRow("b", door, machine)
+                await Self.deleteRow("b", server, machine)
                 // For longer than a proof takes, so that the time is trusted again.
                 for _ in 0..<8 {
                     machine.pass(600 * Self.second)
-                    try await door.purge()
+                    try await server.purge()
                 }
-                #expect(await Self.tombstones(door) == ["a", "b"])
-                try await Self.expectAll("b", sent: sent, link: link, door, machine)
-                await door.store.stop()
+                #expect(await Self.tombstones(server) == ["a", "b"])
+                try await Self.expectAll("b", sent: sent, link: link, server, machine)
+                await server.store.stop()
             }
         }
     }
@@ -221,35 +225,35 @@ import TidelineTestKit
     )
     func dataDatedAheadIsRemovedInTime(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
-            let door = try await machine.start()
+            let server = try await machine.start()
             machine.wall.move(by: Self.decade)
-            await Self.deleteRow("a", door, machine)
+            await Self.deleteRow("a", server, machine)
             machine.wall.move(by: -Self.decade)
             machine.pass(Self.second)
-            let link = await Self.link(door)
-            await Self.deleteRow("b", door, machine)
+            let link = await Self.link(server)
+            await Self.deleteRow("b", server, machine)
             for _ in 0..<8 {
                 machine.pass(600 * Self.second)
-                try await door.purge()
+                try await server.purge()
             }
             machine.pass(15 * Self.day)
-            try await door.purge()
-            #expect(await Self.tombstones(door) == ["a", "b"])
-            #expect(await door.send("GET", link).status == 200)
+            try await server.purge()
+            #expect(await Self.tombstones(server) == ["a", "b"])
+            #expect(await server.send("GET", link).status == 200)
             machine.pass(16 * Self.day)
-            await Self.deleteRow("c", door, machine)
-            try await door.purge()
-            #expect(await Self.tombstones(door) == ["c"])
-            #expect(await door.send("GET", link).status == 410)
+            await Self.deleteRow("c", server, machine)
+            try await server.purge()
+            #expect(await Self.tombstones(server) == ["c"])
+            #expect(await server.send("GET", link).status == 410)
             machine.pass(Self.day)
-            try await door.purge()
-            let metrics = await door.send("GET", "/metrics").text
+            try await server.purge()
+            let metrics = await server.send("GET", "/metrics").text
             #expect(metrics.contains(#"tideline_purged_total{kind="ledger"} 4"#), "\(metrics)")
             #expect(try machine.audit().count == 6)
             machine.pass(340 * Self.day)
-            try await door.purge()
+            try await server.purge()
             #expect(try machine.audit().allSatisfy { $0.id == "c" })
-            await door.store.stop()
+            await server.store.stop()
         }
     }
 
@@ -259,19 +263,19 @@ import TidelineTestKit
     )
     func aLongStopIsNotAWrongClock(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
-            var door = try await machine.start()
+            var server = try await machine.start()
             machine.pass(3600 * Self.second)
-            try await door.purge()
-            await Self.deleteRow("a", door, machine)
-            await door.store.stop()
+            try await server.purge()
+            await Self.deleteRow("a", server, machine)
+            await server.store.stop()
             machine.pass(40 * Self.day)
-            door = try await machine.start()
-            try await door.purge()
-            #expect(await Self.tombstones(door) == ["a"])
+            server = try await machine.start()
+            try await server.purge()
+            #expect(await Self.tombstones(server) == ["a"])
             machine.pass(3601 * Self.second)
-            try await door.purge()
-            #expect(await Self.tombstones(door).isEmpty)
-            await door.store.stop()
+            try await server.purge()
+            #expect(await Self.tombstones(server).isEmpty)
+            await server.store.stop()
         }
     }
 
@@ -283,41 +287,43 @@ import TidelineTestKit
     )
     func aClockIsReset(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
-            var door = try await machine.start()
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"old"}"#)
-            let epoch = await door.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
+            var server = try await machine.start()
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"old"}"#)
+            let epoch = await server.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
             machine.wall.move(by: Self.decade)
             for id in ["x", "w"] {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await server.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
             }
             machine.wall.move(by: -Self.decade)
             machine.pass(Self.second)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"late"}"#)
-            await door.store.stop()
+            _ = await server.send("POST", "/tables/TodoItem", #"{"id":"late"}"#)
+            await server.store.stop()
             let lines = Lines()
-            door = try await machine.start(log: lines.log)
+            server = try await machine.start(log: lines.log)
             #expect(lines.text.contains("ahead of the wall clock"))
             #expect(lines.text.lowercased().contains("todoitem"))
-            try await door.purge()
-            let metrics = await door.send("GET", "/metrics").text
+            try await server.purge()
+            let metrics = await server.send("GET", "/metrics").text
             let seconds = Self.decade / Self.second
             let name = "tideline_table_clock_ahead_seconds "
             #expect(
                 metrics.contains("\n\(name)\(seconds - 2)")
                     || metrics.contains("\n\(name)\(seconds - 1)")
             )
-            await door.store.stop()
+            await server.store.stop()
 
             let now = machine.wall.current
             let reset =
-                try machine.url.map { try PostgresCare(url: $0).resetClocks(of: nil, now: now) }
-                ?? DatabaseCare(path: machine.path).resetClocks(of: ["todoitem"], now: now)
+                try machine.url.map {
+                    try PostgresMaintenance(url: $0).resetClocks(of: nil, now: now)
+                }
+                ?? DatabaseMaintenance(path: machine.path).resetClocks(of: ["todoitem"], now: now)
             #expect(reset.epoch != nil && reset.epoch != epoch)
             #expect(reset.tables.map(\.table) == ["TodoItem"] && reset.tables.first?.rows == 3)
 
             machine.pass(Self.second)
-            door = try await machine.start()
-            let list = await door.send("GET", "/tables/TodoItem?$orderby=updatedAt")
+            server = try await machine.start()
+            let list = await server.send("GET", "/tables/TodoItem?$orderby=updatedAt")
             #expect(list.headers["Tideline-Epoch"] == reset.epoch)
             #expect(list.ids == ["old", "x", "w", "late"])
             let end = Timestamp(microseconds: machine.wall.current).text
@@ -325,20 +331,20 @@ import TidelineTestKit
                 #expect(row["updatedAt"] as? String ?? "z" < end)
                 #expect(row["createdAt"] as? String ?? "z" < end)
             }
-            let next = await door.send("POST", "/tables/TodoItem", #"{"id":"next"}"#)
+            let next = await server.send("POST", "/tables/TodoItem", #"{"id":"next"}"#)
             #expect(
                 next.row["updatedAt"] as? String ?? "z"
                     < Timestamp(microseconds: machine.wall.current + Self.second).text
             )
             #expect(
-                await door.send("GET", "/tables/TodoItem?$orderby=updatedAt").ids.last == "next"
+                await server.send("GET", "/tables/TodoItem?$orderby=updatedAt").ids.last == "next"
             )
-            await door.store.stop()
+            await server.store.stop()
             let again =
                 try machine.url.map {
-                    try PostgresCare(url: $0).resetClocks(of: nil, now: now + Self.day)
+                    try PostgresMaintenance(url: $0).resetClocks(of: nil, now: now + Self.day)
                 }
-                ?? DatabaseCare(path: machine.path).resetClocks(of: nil, now: now + Self.day)
+                ?? DatabaseMaintenance(path: machine.path).resetClocks(of: nil, now: now + Self.day)
             #expect(again.epoch == nil && again.tables.isEmpty)
         }
     }
@@ -346,10 +352,10 @@ import TidelineTestKit
     @Test("The command that removes tombstones requires a plausible clock")
     func theCommandChecksTheClock() async throws {
         try await Self.with(false) { machine in
-            let door = try await machine.start()
-            await Self.deleteRow("a", door, machine)
-            await door.store.stop()
-            let care = DatabaseCare(path: machine.path)
+            let server = try await machine.start()
+            await Self.deleteRow("a", server, machine)
+            await server.store.stop()
+            let care = DatabaseMaintenance(path: machine.path)
             let wrong = machine.wall.current + Self.decade
             #expect(throws: DatabaseError.self) {
                 try care.purgeTombstones(of: nil, olderThan: 30, now: wrong)

@@ -90,7 +90,7 @@ final class RelayedStore: TableStore {
 
     func epoch() async throws -> String { try await store.epoch() }
 
-    func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+    func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws {
         try await store.watch(report)
     }
 

@@ -184,7 +184,7 @@ import TidelineTestSupport
         transport.add(page([]))
         try await todos.pull(queryID: "all")
         #expect(transport.sent[2].query.contains("updatedAt ge"))
-        #expect(transport.sent[2].query.contains(stamp(1)))
+        #expect(transport.sent[2].query.contains(timestamp(1)))
     }
 
     /// The cursor of the other account has passed these rows, so it would not pull them again.
@@ -230,8 +230,8 @@ import TidelineTestSupport
         signIn.change(to: "anna")
         try await todos.update(id: "a") { $0.text = "anna's" }
         signIn.change(to: "ben")
-        let isRefused = await code { try await device.context.purge(account: "anna") }
-        #expect(isRefused == .pendingOperations)
+        let isRejected = await code { try await device.context.purge(account: "anna") }
+        #expect(isRejected == .pendingOperations)
         #expect(try await todos.count() == 4)
         try await device.context.purge(account: "anna", force: true)
         #expect(try await todos.read(sortedBy: [.ascending(\.id)]).map(\.id) == ["b", "c", "d"])

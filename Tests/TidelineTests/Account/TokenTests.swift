@@ -90,14 +90,14 @@ import TidelineTestSupport
 
     @Test("Calls that are rejected at the same time share one token renewal")
     func callsShareOneRenewal() async throws {
-        let refused = Mutex(0)
+        let rejected = Mutex(0)
         let signIn = signIn
         let answers = ScriptedTransport(
             otherwise: .run { request in
                 guard request.bearer == "Bearer anna-token-1" else { return page([]) }
-                refused.withLock { $0 += 1 }
+                rejected.withLock { $0 += 1 }
                 // No call is answered before all of them have arrived.
-                try await until { refused.withLock({ $0 }) >= 2 }
+                try await until { rejected.withLock({ $0 }) >= 2 }
                 return .status(401)
             }
         )

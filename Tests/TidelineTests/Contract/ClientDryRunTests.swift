@@ -87,12 +87,12 @@ import TidelineTestSupport
         }
         #expect(server["minutes"] == 11 && server.version != nil)
         #expect(outcomes[2] == .conflict(nil))
-        guard case .rejected(let refusal) = outcomes[4] else {
+        guard case .rejected(let rejection) = outcomes[4] else {
             Issue.record("\(outcomes[4])")
             return
         }
-        #expect(refusal.statusCode == 409 && refusal.brokenRule?.code == .notUnique)
-        #expect(refusal.message == "Member 'number': another row has the same value.")
+        #expect(rejection.statusCode == 409 && rejection.brokenRule?.code == .notUnique)
+        #expect(rejection.message == "Member 'number': another row has the same value.")
         #expect(run.operations[0].values == ["minutes": 20])
         #expect(run.operations[3].values == nil && run.operations[3].kind == .delete)
         #expect(!run.isAccepted)
@@ -208,16 +208,16 @@ import TidelineTestSupport
         try await customers.insert(Loose.Customer(id: "c"))
         let run = try await device.context.dryRun()
         #expect(run.batches == 1 && run.operations.count == 2)
-        guard case .rejected(let refusal) = run.operations[0].outcome else {
+        guard case .rejected(let rejection) = run.operations[0].outcome else {
             Issue.record("\(run.operations[0].outcome)")
             return
         }
-        #expect(refusal.statusCode == 409 && refusal.brokenRule == nil)
+        #expect(rejection.statusCode == 409 && rejection.brokenRule == nil)
         #expect(
-            refusal.brokenReference
+            rejection.brokenReference
                 == BrokenReference(reason: .rowIsReferenced, column: "jobID", table: "Invoice")
         )
-        #expect(!refusal.message.isEmpty)
+        #expect(!rejection.message.isEmpty)
         try await jobs.insert(Loose.Job(id: "k", customerID: "nobody"))
         let second = try await device.context.dryRun()
         guard case .rejected(let missing) = second.operations[2].outcome else {
@@ -231,7 +231,7 @@ import TidelineTestSupport
         // The push meets what the dry run said.
         #expect(try await device.push()?.status == .operationErrors)
         let errors = try await device.context.operationErrors()
-        #expect(errors.map(\.brokenReference) == [refusal, missing].map(\.brokenReference))
+        #expect(errors.map(\.brokenReference) == [rejection, missing].map(\.brokenReference))
     }
 
     @Test(
@@ -258,11 +258,11 @@ import TidelineTestSupport
         #expect(
             run.operations.prefix(4).map(\.outcome) == [.accepted, .accepted, .waiting, .accepted]
         )
-        guard case .rejected(let refusal) = run.operations[4].outcome else {
+        guard case .rejected(let rejection) = run.operations[4].outcome else {
             Issue.record("\(run.operations[4].outcome)")
             return
         }
-        #expect(refusal.brokenReference?.reason == .parentNotFound)
+        #expect(rejection.brokenReference?.reason == .parentNotFound)
         #expect(run.batches >= 2)
         #expect(try await store(device, tables) == before)
         for table in tables {
@@ -298,11 +298,11 @@ import TidelineTestSupport
             run.operations.prefix(5).map(\.outcome)
                 == [.accepted, .accepted, .accepted, .waiting, .waiting]
         )
-        guard case .rejected(let refusal) = run.operations[5].outcome else {
+        guard case .rejected(let rejection) = run.operations[5].outcome else {
             Issue.record("\(run.operations[5].outcome)")
             return
         }
-        #expect(refusal.brokenReference?.reason == .rowIsReferenced)
+        #expect(rejection.brokenReference?.reason == .rowIsReferenced)
         #expect(try await device.push()?.status == .operationErrors)
         #expect(try await device.context.operationErrors().map(\.itemID) == ["l"])
     }

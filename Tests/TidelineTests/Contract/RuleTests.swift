@@ -41,10 +41,10 @@ import TidelineTestSupport
         let careless = try await RuleScene.careless(server.transport)
         try await careless.client.syncTable(named: "Inspection").insert(try Row(record))
         #expect(try await careless.push()?.status == .operationErrors)
-        let refusal = try #require(try await careless.context.operationErrors().first)
-        #expect(refusal.brokenRule == expected)
-        #expect(refusal.message.hasSuffix(": " + rule.message))
-        #expect(refusal.item?["id"] == "a")
+        let rejection = try #require(try await careless.context.operationErrors().first)
+        #expect(rejection.brokenRule == expected)
+        #expect(rejection.message.hasSuffix(": " + rule.message))
+        #expect(rejection.item?["id"] == "a")
     }
 
     @Test(
@@ -73,9 +73,9 @@ import TidelineTestSupport
         for (name, value) in try Row(visit) where name != "updatedAt" { changed[name] = value }
         try await rows.update(changed)
         #expect(try await careless.push()?.status == .operationErrors)
-        let refusal = try #require(try await careless.context.operationErrors().first)
-        #expect(refusal.brokenRule == error.brokenRule)
-        #expect(refusal.message.hasSuffix(": " + rule.message))
+        let rejection = try #require(try await careless.context.operationErrors().first)
+        #expect(rejection.brokenRule == error.brokenRule)
+        #expect(rejection.message.hasSuffix(": " + rule.message))
     }
 
     @Test("Values at the bounds are accepted on both sides", arguments: RuleCase.kept.indices)
@@ -197,8 +197,8 @@ import TidelineTestSupport
         var record = try item.decode(Inspection.self)
         record.number = "b"
         record.minutes = -1
-        let refused = record
-        let again = try await broken { try await error.updateOperationAndRetry(with: refused) }
+        let rejected = record
+        let again = try await broken { try await error.updateOperationAndRetry(with: rejected) }
         #expect(again.brokenRule?.code == .min)
         #expect(try await device.context.operationErrors().count == 1)
         record.minutes = 1

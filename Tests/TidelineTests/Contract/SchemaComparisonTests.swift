@@ -152,7 +152,7 @@ import TidelineTestSupport
         "A document that the caller may not read is remembered, and does not fail the sync",
         arguments: [401, 403, 404, 405, 501]
     )
-    func refusals(status: Int) async throws {
+    func rejections(status: Int) async throws {
         let store = MemoryStore()
         let tap = SchemaTap(try await older().transport)
         tap.answer { TransportResponse(status: status, headers: $0.headers) }

@@ -54,7 +54,7 @@ import TidelineCore
             says: ["version v1", "The query 'open' contains the row.", "2026-01-01T00:00:00Z"]
         ) {
             $0.row = row
-            $0.heldBits = 0b10
+            $0.membershipBits = 0b10
             $0.queries = [query("open", 1), query("high", 2)]
             $0.lastPull = Date(timeIntervalSince1970: 1_767_225_600)
         },
@@ -64,7 +64,7 @@ import TidelineCore
             says: ["The queries 'high', 'open' and a query without an id contain the row."]
         ) {
             $0.row = row
-            $0.heldBits = 0b111
+            $0.membershipBits = 0b111
             $0.queries = [query("high", 2), query("open", 1)]
         },
         Case(
@@ -73,7 +73,7 @@ import TidelineCore
             says: ["'open' contains the row", "The pull of query 'open' is incomplete"]
         ) {
             $0.row = row
-            $0.heldBits = 0b10
+            $0.membershipBits = 0b10
             $0.queries = [query("open", 3, former: 0b10)]
         },
         Case(
@@ -82,7 +82,7 @@ import TidelineCore
             says: ["the next pull removes it."]
         ) {
             $0.row = row
-            $0.heldBits = 0
+            $0.membershipBits = 0
             $0.queries = [query("open", 1)]
         },
         Case(
@@ -91,7 +91,7 @@ import TidelineCore
             says: ["no longer known"]
         ) {
             $0.row = row
-            $0.heldBits = 0b1000
+            $0.membershipBits = 0b1000
             $0.queries = [query("open", 1)]
         },
         Case(
@@ -100,7 +100,7 @@ import TidelineCore
             says: ["after its operations are complete"]
         ) {
             $0.row = row
-            $0.heldBits = 0
+            $0.membershipBits = 0
             $0.operations = [operation(.update)]
             $0.queries = [query("open", 1)]
         },

@@ -76,7 +76,7 @@ struct Box<Content: Codable & Sendable>: SyncRecord {
         (\Chore.self as PropertyPath<Chore>, "the whole record"),
     ]
 )
-func otherKeyPathsAreRefusedByName(_ path: PropertyPath<Chore>, _ reason: String) {
+func otherKeyPathsAreRejectedByName(_ path: PropertyPath<Chore>, _ reason: String) {
     let error = #expect(throws: SyncError.self) {
         try RecordSchema.of(Chore.self).column(for: path)
     }

@@ -11,7 +11,7 @@ import TidelineTestSupport
     private static let all = "$orderby=updatedAt&__includedeleted=true"
 
     private static func since(_ version: Int) -> String {
-        "$filter=updatedAt ge \(stamp(version))&\(all)"
+        "$filter=updatedAt ge \(timestamp(version))&\(all)"
     }
 
     private static func rows(

@@ -23,7 +23,7 @@ import TidelineTestSupport
     )
 
     private static func row(_ id: String, _ members: String) -> String {
-        "{\"id\":\"\(id)\",\(members),\"updatedAt\":\"\(stamp(1))\",\"version\":\"v1\",\"deleted\":false}"
+        "{\"id\":\"\(id)\",\(members),\"updatedAt\":\"\(timestamp(1))\",\"version\":\"v1\",\"deleted\":false}"
     }
 
     /// Returns a document that is as deep as a column may be.
@@ -218,14 +218,14 @@ import TidelineTestSupport
 
     @Test("A transaction is flushed to the disk after one that was not flushed")
     func theNextTransactionWaitsForTheDisk() throws {
-        struct Refused: Error {}
+        struct Rejected: Error {}
         let full: Int64 = 2
         let database = try Database(path: ":memory:")
         func level() throws -> Int64? { try database.integer("PRAGMA synchronous") }
         #expect(try database.transaction(isFlushed: false) { try level() } == 1)
         #expect(try database.transaction { try level() } == full)
-        #expect(throws: Refused.self) {
-            try database.transaction(isFlushed: false) { () throws -> Void in throw Refused() }
+        #expect(throws: Rejected.self) {
+            try database.transaction(isFlushed: false) { () throws -> Void in throw Rejected() }
         }
         #expect(try database.transaction { try level() } == full)
     }

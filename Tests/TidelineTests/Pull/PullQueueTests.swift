@@ -43,7 +43,7 @@ import TidelineTestSupport
         #expect(result.applied == 1)
         #expect(try await device.todos().read(id: "a")?.text == "mine")
         try await device.todos().pull(queryID: "all")
-        #expect(transport.sent.last?.query.contains(stamp(4)) == true)
+        #expect(transport.sent.last?.query.contains(timestamp(4)) == true)
         let error = try #require(try await device.context.operationErrors().first)
         try await error.cancelOperationAndDiscardItem()
         #expect(try await device.rows().first == localRow("a", 4, text: "newest"))

@@ -12,7 +12,7 @@ import TidelineTestSupport
     private static let all = "$orderby=updatedAt&__includedeleted=true"
 
     private static func since(_ version: Int, _ filter: String = "") -> String {
-        "$filter=\(filter)updatedAt ge \(stamp(version))&\(all)"
+        "$filter=\(filter)updatedAt ge \(timestamp(version))&\(all)"
     }
 
     @Test("A second pull resumes at the cursor") func aSecondPullAsksFromTheCursor() async throws {

@@ -183,10 +183,10 @@ import TidelineTestSupport
         try await device.todos().pull(queryID: "all")
         try await device.store.write { _ = try $0.delete(ids: ["r3"], in: "Todo") }
         link.begin()
-        let refused = await code {
+        let rejected = await code {
             try await device.todos().verify(queryID: "all", repair: true)
         }
-        #expect(refused == .badResponse)
+        #expect(rejected == .badResponse)
         #expect(try await device.rows().count == 19)
     }
 

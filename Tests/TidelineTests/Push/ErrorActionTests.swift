@@ -255,9 +255,9 @@ private struct Versioned: SyncRecord {
         for action in [error.cancelOperationAndUpdateItem, error.updateOperationAndRetry(with:)]
             as [(Row) async throws -> Void]
         {
-            let refusal = await #expect(throws: SyncError.self) { try await action(bad) }
-            #expect(refusal?.code == .rowDoesNotFit)
-            #expect(refusal?.message.contains("'\(column)'") == true)
+            let rejection = await #expect(throws: SyncError.self) { try await action(bad) }
+            #expect(rejection?.code == .rowDoesNotFit)
+            #expect(rejection?.message.contains("'\(column)'") == true)
         }
         #expect(try await device.rows() == before)
         #expect(try await device.queue() == ["insert a attempted parked"])

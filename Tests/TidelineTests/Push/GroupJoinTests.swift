@@ -105,9 +105,9 @@ import TidelineTestSupport
         let scene = try await Scene()
         try await scene.change("a", text: "one")
         let device = scene.device
-        let refused = #"{"id":"1","status":422,"body":{"error":"No."}}"#
+        let rejected = #"{"id":"1","status":422,"body":{"error":"No."}}"#
         scene.tap.add(
-            .say("{\"responses\":[\(refused)]}") {
+            .say("{\"responses\":[\(rejected)]}") {
                 // The insert arrived, and the part of the answer that reports it was lost.
                 try await scene.other.client.table(Note.self).insert(Note(id: "n", body: "one"))
                 try await device.context.transaction { transaction in

@@ -37,7 +37,7 @@ private func paper(_ version: Int, _ content: String) -> String {
 @Suite struct OwnStateEndTests {
     private let transport = ScriptedTransport()
 
-    private static let refusal = ScriptedTransport.Answer.json(422, #"{"error":"no"}"#)
+    private static let rejection = ScriptedTransport.Answer.json(422, #"{"error":"no"}"#)
 
     private func read(_ device: Device) async throws -> Todo {
         try #require(try await device.todos().read(id: "a"))
@@ -129,9 +129,9 @@ private func paper(_ version: Int, _ content: String) -> String {
                 var edited = first
                 edited.text = "one"
                 try await device.todos().update(edited)
-                return Self.refusal
+                return Self.rejection
             },
-            Self.refusal
+            Self.rejection
         )
         let error = try #require(try await device.push()?.errors.first)
         try await error.cancelOperationAndDiscardItem()

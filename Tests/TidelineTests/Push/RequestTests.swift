@@ -15,8 +15,8 @@ import TidelineTestSupport
 
     @Test("An insert is sent as a POST of the whole record") func anInsertIsAPost() async throws {
         let device = try await device()
-        let made = try await device.todos().insert(Todo(id: "a b", text: "milk", rank: nil))
-        #expect(made.id == "a b")
+        let created = try await device.todos().insert(Todo(id: "a b", text: "milk", rank: nil))
+        #expect(created.id == "a b")
         transport.add(.json(201, serverRow("a b", 1, text: "milk")))
         #expect(try await device.push() == nil)
         let sent = try #require(transport.sent.first)

@@ -312,7 +312,7 @@ func queriesAreValues() throws {
     }
 
     @Test("A condition with too many nested levels is rejected")
-    func aConditionThatIsTooDeepIsRefused() {
+    func aConditionThatIsTooDeepIsRejected() {
         let steps: [(Column<Int>, Int, Condition) -> Condition] = [
             { !$2 },
             { $1.isMultiple(of: 2) ? $0 == $1 || $2 : $0 > -5 && $2 },

@@ -229,7 +229,7 @@ private struct Visit: SyncRecord, Hashable {
     }
 
     /// Statements that are not allowed, each with a part of its message.
-    static let refused: [(SQLQuery, String)] = [
+    static let rejected: [(SQLQuery, String)] = [
         ("DELETE FROM Todo", "is not read-only"),
         ("UPDATE Todo SET text = 'x'", "is not read-only"),
         ("INSERT INTO Todo (id) VALUES ('z') RETURNING id", "is not read-only"),
@@ -273,7 +273,7 @@ private struct Visit: SyncRecord, Hashable {
     func confinement(inTransaction: Bool) async throws {
         try await withDevice { device, _ in
             try await device.todos().insert(Todo(id: "a", text: "kept"))
-            for (query, part) in Self.refused {
+            for (query, part) in Self.rejected {
                 do {
                     if inTransaction {
                         try await device.context.transaction { _ = try $0.reader.sql(query) }

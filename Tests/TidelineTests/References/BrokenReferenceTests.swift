@@ -109,9 +109,9 @@ import TidelineTestSupport
             if table.name == "Customer" { table.tombstones = .bare }
         }
         try await scene.pull(scene.device)
-        let refusal = await #expect(throws: SyncError.self) { try await error.restoreParent() }
-        #expect(refusal?.code == .notFound)
-        #expect(refusal?.message.contains("Use restoreParent(with:)") == true)
+        let rejection = await #expect(throws: SyncError.self) { try await error.restoreParent() }
+        #expect(rejection?.code == .notFound)
+        #expect(rejection?.message.contains("Use restoreParent(with:)") == true)
         #expect(try await scene.device.context.operationErrors().map(\.itemID) == ["x"])
         try await error.restoreParent(with: Field.Customer(name: "New"))
         #expect(try await scene.device.push() == nil)

@@ -82,7 +82,7 @@ private struct RelationWorld {
             let (device, tap) = state.random.pick(devices)
             try await step(device, tap, state)
         }
-        try await settle(devices.map(\.device), state)
+        try await syncUntilIdle(devices.map(\.device), state)
         try await check(devices.map(\.device), scene, state)
     }
 
@@ -201,7 +201,7 @@ private struct RelationWorld {
     }
 
     /// Syncs without faults until nothing is pending.
-    private func settle(_ devices: [Device], _ state: State) async throws {
+    private func syncUntilIdle(_ devices: [Device], _ state: State) async throws {
         for round in 0..<20 {
             for device in devices {
                 _ = try await device.push()

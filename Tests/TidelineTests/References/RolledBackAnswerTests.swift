@@ -100,7 +100,7 @@ import TidelineTestSupport
         }
         let answer = """
             {"responses":[{"id":"1","status":201,"body":{"id":"c","name":"Kiel","version":"v1",\
-            "createdAt":"\(stamp(1))","updatedAt":"\(stamp(1))","deleted":false}},\
+            "createdAt":"\(timestamp(1))","updatedAt":"\(timestamp(1))","deleted":false}},\
             {"id":"2","status":409,"body":{"title":"Conflict","status":409,"code":"parentNotFound",\
             "column":"customerID","table":"Customer"}}]}
             """

@@ -13,7 +13,7 @@ import TidelineTestSupport
     typealias Visit = Firm.Visit
 
     /// A store that counts the rows that reads return, by table, without those of write transactions.
-    private final class CountingStore: ForwardingStore {
+    private final class RowCountingStore: ForwardingStore {
         let inner: any LocalStore
         private let state = Mutex<[String: Int]>([:])
 
@@ -63,10 +63,10 @@ import TidelineTestSupport
     }
 
     private func withFirm(
-        _ body: (CountingStore, Device) async throws -> Void
+        _ body: (RowCountingStore, Device) async throws -> Void
     ) async throws {
         try await withTemporaryFile { path in
-            let store = CountingStore(try SQLiteStore(path: path))
+            let store = RowCountingStore(try SQLiteStore(path: path))
             let device = try await Firm.device(store)
             try await device.context.transaction { transaction in
                 try transaction.table(Customer.self).insert(

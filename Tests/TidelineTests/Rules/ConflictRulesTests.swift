@@ -151,7 +151,7 @@ import TidelineCore
                     policy: policy,
                     limits: Self.limits
                 )
-                guard case .tryAnew(let again) = result else {
+                guard case .retry(let again) = result else {
                     Issue.record("\(kind): \(result)")
                     continue
                 }

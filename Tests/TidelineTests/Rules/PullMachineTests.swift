@@ -8,7 +8,7 @@ import TidelineTestSupport
     private let limits = SyncLimits()
 
     private func full(_ latest: Int?, next: String? = "next") -> PageSummary {
-        PageSummary(rowCount: 2, latest: latest.map(stamp), nextLink: next)
+        PageSummary(rowCount: 2, latest: latest.map(timestamp), nextLink: next)
     }
 
     /// Returns the state that is stored with a page of a pull by time.
@@ -19,7 +19,7 @@ import TidelineTestSupport
     ) -> PullMachine.Action {
         .apply(
             PageStep(
-                position: latest.map { .time(stamp($0)) } ?? .start,
+                position: latest.map { .time(timestamp($0)) } ?? .start,
                 startsOver: first,
                 isLast: last
             )
@@ -40,8 +40,12 @@ import TidelineTestSupport
     }
 
     @Test("A later pull starts at the cursor") func aLaterPullStartsAtTheCursor() {
-        var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
-        #expect(machine.start() == .request(from: stamp(5)))
+        var machine = PullMachine(
+            isIncremental: true,
+            position: .time(timestamp(5)),
+            limits: limits
+        )
+        #expect(machine.start() == .request(from: timestamp(5)))
         let empty = PageSummary(rowCount: 0, latest: nil)
         #expect(machine.received(empty) == step(5, last: true))
         #expect(machine.applied() == .finish(nil))
@@ -52,28 +56,36 @@ import TidelineTestSupport
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.received(full(3)) == step(3, first: true))
-        #expect(machine.applied() == .request(from: stamp(3)))
+        #expect(machine.applied() == .request(from: timestamp(3)))
         #expect(machine.received(full(7)) == step(7))
-        #expect(machine.applied() == .request(from: stamp(7)))
+        #expect(machine.applied() == .request(from: timestamp(7)))
         #expect(machine.requests == 3)
     }
 
     @Test("A page of rows with equal times is followed by its next link")
     func aPageOfEqualTimesIsFollowedByItsLink() {
-        var machine = PullMachine(isIncremental: true, position: .time(stamp(3)), limits: limits)
+        var machine = PullMachine(
+            isIncremental: true,
+            position: .time(timestamp(3)),
+            limits: limits
+        )
         _ = machine.start()
         #expect(machine.received(full(3, next: "l1")) == step(3))
         #expect(machine.applied() == .follow("l1"))
         #expect(machine.received(full(3, next: "l2")) == step(3))
         #expect(machine.applied() == .follow("l2"))
         #expect(machine.received(full(4, next: "l3")) == step(4))
-        #expect(machine.applied() == .request(from: stamp(4)))
+        #expect(machine.applied() == .request(from: timestamp(4)))
         #expect(machine.received(full(4, next: nil)) == step(4, last: true))
         #expect(machine.applied() == .finish(nil))
     }
 
     @Test("The cursor never moves back") func theCursorNeverMovesBack() {
-        var machine = PullMachine(isIncremental: true, position: .time(stamp(9)), limits: limits)
+        var machine = PullMachine(
+            isIncremental: true,
+            position: .time(timestamp(9)),
+            limits: limits
+        )
         _ = machine.start()
         #expect(machine.received(full(3)) == step(9))
         _ = machine.applied()
@@ -83,7 +95,11 @@ import TidelineTestSupport
 
     @Test("A pull without a query ID follows links and stores no cursor")
     func aPullWithoutAnIDFollowsLinksAndStoresNoCursor() {
-        var machine = PullMachine(isIncremental: false, position: .time(stamp(9)), limits: limits)
+        var machine = PullMachine(
+            isIncremental: false,
+            position: .time(timestamp(9)),
+            limits: limits
+        )
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(full(12, next: "l1")) == .apply(PageStep(startsOver: true)))
         #expect(machine.applied() == .follow("l1"))
@@ -104,7 +120,7 @@ import TidelineTestSupport
     private func tracked(_ rows: Int, next: String? = nil, delta: String? = nil) -> PageSummary {
         PageSummary(
             rowCount: rows,
-            latest: rows == 0 ? nil : stamp(rows),
+            latest: rows == 0 ? nil : timestamp(rows),
             nextLink: next,
             deltaLink: delta,
             tracksChanges: true
@@ -151,31 +167,39 @@ import TidelineTestSupport
     func aRejectedLinkStartsOverOnce(status: Int) {
         var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
         _ = machine.start()
-        #expect(machine.refused(status: status, retryAfter: nil) == .request(from: nil))
+        #expect(machine.rejected(status: status, retryAfter: nil) == .request(from: nil))
         #expect(machine.received(tracked(5, next: "n1")) == link("n1", first: true))
         #expect(machine.applied() == .follow("n1"))
         #expect(
-            machine.refused(status: status, retryAfter: nil) == .finish(.rejected(status: status))
+            machine.rejected(status: status, retryAfter: nil) == .finish(.rejected(status: status))
         )
     }
 
     @Test("A server that starts to track changes is pulled from the start")
     func aServerThatStartsToTrackChangesIsReadFromTheStart() {
-        var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
-        #expect(machine.start() == .request(from: stamp(5)))
+        var machine = PullMachine(
+            isIncremental: true,
+            position: .time(timestamp(5)),
+            limits: limits
+        )
+        #expect(machine.start() == .request(from: timestamp(5)))
         #expect(machine.received(tracked(1, delta: "d")) == .request(from: nil))
         #expect(machine.received(tracked(9, delta: "d")) == link("d", first: true, last: true))
     }
 
     @Test("A cursor before the retention horizon restarts the pull")
     func purgedTombstonesStartOver() {
-        var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
+        var machine = PullMachine(
+            isIncremental: true,
+            position: .time(timestamp(5)),
+            limits: limits
+        )
         _ = machine.start()
-        let old = PageSummary(rowCount: 1, latest: stamp(9), horizon: stamp(5))
+        let old = PageSummary(rowCount: 1, latest: timestamp(9), horizon: timestamp(5))
         #expect(machine.received(old) == step(9, last: true))
-        machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
+        machine = PullMachine(isIncremental: true, position: .time(timestamp(5)), limits: limits)
         _ = machine.start()
-        let gone = PageSummary(rowCount: 1, latest: stamp(9), horizon: stamp(6))
+        let gone = PageSummary(rowCount: 1, latest: timestamp(9), horizon: timestamp(6))
         #expect(machine.received(gone) == .request(from: nil))
         #expect(machine.received(gone) == step(9, first: true, last: true))
     }
@@ -264,18 +288,18 @@ import TidelineTestSupport
         _ = machine.start()
         for (status, wait) in [(503, 500), (429, 1000), (408, 2000)] {
             #expect(
-                machine.refused(status: status, retryAfter: nil) == .wait(.milliseconds(wait))
+                machine.rejected(status: status, retryAfter: nil) == .wait(.milliseconds(wait))
             )
             #expect(machine.waited() == .request(from: nil))
         }
-        #expect(machine.refused(status: 500, retryAfter: nil) == .finish(.network))
+        #expect(machine.rejected(status: 500, retryAfter: nil) == .finish(.network))
         #expect(machine.requests == 4)
     }
 
     @Test("A pull waits longer if the server asks for it") func theServerMayAskForALongerWait() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
-        #expect(machine.refused(status: 503, retryAfter: .seconds(9)) == .wait(.seconds(9)))
+        #expect(machine.rejected(status: 503, retryAfter: .seconds(9)) == .wait(.seconds(9)))
     }
 
     static let rejectedCases: [(Int, PullMachine.Failure)] = [
@@ -288,7 +312,7 @@ import TidelineTestSupport
     func otherAnswersEndThePull(status: Int, failure: PullMachine.Failure) {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
-        #expect(machine.refused(status: status, retryAfter: nil) == .finish(failure))
+        #expect(machine.rejected(status: status, retryAfter: nil) == .finish(failure))
     }
 
     @Test("An unreachable server ends the pull") func aMissingAnswerEndsThePull() {

@@ -97,7 +97,7 @@ import TidelineTestSupport
     func theSummaryHasTheLatestTime() {
         let rows = [serverRow("a", 3), serverRow("b", 9), serverRow("c", 5), #"{"id":"d"}"#]
         let summary = read("[\(rows.joined(separator: ","))]")?.summary
-        #expect(summary == PageSummary(rowCount: 4, latest: stamp(9)))
+        #expect(summary == PageSummary(rowCount: 4, latest: timestamp(9)))
         #expect(read("[]")?.summary == PageSummary(rowCount: 0, latest: nil))
     }
 

@@ -46,7 +46,11 @@ import TidelineCore
     }
 
     private func decisions(_ action: PushMachine.Action) -> [ServerDecision] {
-        if case .settle(let settlings) = action { settlings.map(\.decision) } else { [] }
+        if case .apply(let decidedOperations) = action {
+            decidedOperations.map(\.decision)
+        } else {
+            []
+        }
     }
 
     private var done: PushReply { .answer(PushAnswer(status: 200, item: row)) }
@@ -66,11 +70,11 @@ import TidelineCore
         #expect(slice(machine.start(lastID: 8))?.rows == 1)
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         #expect(decisions(machine.answered([done])) == [.accepted(.row(row))])
-        #expect(slice(machine.settled([.completed]))?.after == 3)
+        #expect(slice(machine.applied([.completed]))?.after == 3)
         _ = machine.prepared(prepared(two))
         let deleted = machine.answered([failed(204)])
         #expect(decisions(deleted) == [.accepted(.deleted(version: nil))])
-        #expect(slice(machine.settled([.completed]))?.after == 8)
+        #expect(slice(machine.applied([.completed]))?.after == 8)
         #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 2)
     }
@@ -91,7 +95,7 @@ import TidelineCore
         #expect(slice(machine.start(lastID: 3))?.rows == limits.batchRowsFirst)
         #expect(machine.prepared(prepared(one, two)) == .send([one, two], inBatch: true))
         #expect(decisions(machine.answered([done, failed(422)])).count == 2)
-        #expect(slice(machine.settled([.completed, .parked]))?.rows == limits.batchRowsMax)
+        #expect(slice(machine.applied([.completed, .parked]))?.rows == limits.batchRowsMax)
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         #expect(machine.completed == 1)
     }
@@ -108,7 +112,7 @@ import TidelineCore
             #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         }
         #expect(machine.answered([failed(500)]) == .finish(.network))
-        #expect(machine.refusal?.status == 500)
+        #expect(machine.rejection?.status == 500)
     }
 
     @Test("A push ends if the server asks for a longer wait than its limit")
@@ -127,13 +131,13 @@ import TidelineCore
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two))
         _ = machine.answered([failed(500), done])
-        let next = slice(machine.settled([.completed]))
+        let next = slice(machine.applied([.completed]))
         #expect(next?.first == [])
         #expect(next?.after == 2)
         #expect(next?.closed == [one.row])
         _ = machine.prepared(prepared(three, isAtEnd: true))
         _ = machine.answered([done])
-        #expect(slice(machine.settled([.completed]))?.after == 3)
+        #expect(slice(machine.applied([.completed]))?.after == 3)
         #expect(machine.prepared(prepared()) == .wait(.milliseconds(500)))
         let again = slice(machine.waited())
         #expect(again?.first == [1])
@@ -172,10 +176,10 @@ import TidelineCore
         _ = machine.start(lastID: 4)
         _ = machine.prepared(prepared(one))
         _ = machine.answered([failed(400)])
-        #expect(slice(machine.settled([.released]))?.first == [4])
+        #expect(slice(machine.applied([.released]))?.first == [4])
         _ = machine.prepared(prepared(one))
         _ = machine.answered([failed(400)])
-        let next = slice(machine.settled([.released]))
+        let next = slice(machine.applied([.released]))
         #expect(next?.first == [])
         #expect(next?.closed == [one.row])
     }
@@ -186,11 +190,11 @@ import TidelineCore
         _ = machine.start(lastID: 4)
         _ = machine.prepared(prepared(operation(4, row: "a")))
         _ = machine.answered([done])
-        #expect(slice(machine.settled([.completed]))?.closed == [])
+        #expect(slice(machine.applied([.completed]))?.closed == [])
         let later = operation(5, row: "a")
         _ = machine.prepared(prepared(later))
         _ = machine.answered([done])
-        #expect(slice(machine.settled([.completed]))?.closed == [later.row])
+        #expect(slice(machine.applied([.completed]))?.closed == [later.row])
     }
 
     @Test("An unknown outcome leads to a follow-up read")
@@ -200,13 +204,13 @@ import TidelineCore
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two, three))
         #expect(decisions(machine.answered([failed(204), failed(404), done])).count == 1)
-        #expect(machine.settled([.completed]) == .look(one, .written))
-        let found = machine.looked(PushAnswer(status: 200, item: row))
+        #expect(machine.applied([.completed]) == .read(one, .written))
+        let found = machine.readAnswered(PushAnswer(status: 200, item: row))
         #expect(decisions(found) == [.accepted(.row(row))])
-        #expect(machine.settled([.completed]) == .look(two, .gone))
-        let gone = machine.looked(PushAnswer(status: 404, isPage: true))
+        #expect(machine.applied([.completed]) == .read(two, .gone))
+        let gone = machine.readAnswered(PushAnswer(status: 404, isPage: true))
         #expect(decisions(gone) == [.conflict(.deleted(version: nil), wasRead: true)])
-        #expect(slice(machine.settled([.completed]))?.after == 3)
+        #expect(slice(machine.applied([.completed]))?.after == 3)
         #expect(machine.completed == 3)
     }
 
@@ -217,9 +221,9 @@ import TidelineCore
         var machine = machine(batches: false)
         _ = machine.start(lastID: 1)
         _ = machine.prepared(prepared(one))
-        #expect(machine.answered([failed(204)]) == .look(one, .written))
-        #expect(machine.looked(PushAnswer(status: 404)) == .look(one, .gone))
-        let found = machine.looked(PushAnswer(status: 404, isPage: true))
+        #expect(machine.answered([failed(204)]) == .read(one, .written))
+        #expect(machine.readAnswered(PushAnswer(status: 404)) == .read(one, .gone))
+        let found = machine.readAnswered(PushAnswer(status: 404, isPage: true))
         #expect(decisions(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
@@ -230,8 +234,8 @@ import TidelineCore
         delete.outcomeUnknown = true
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
-        #expect(machine.prepared(prepared(delete)) == .look(delete, .row))
-        let found = machine.looked(PushAnswer(status: 410))
+        #expect(machine.prepared(prepared(delete)) == .read(delete, .row))
+        let found = machine.readAnswered(PushAnswer(status: 410))
         #expect(decisions(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
@@ -244,7 +248,7 @@ import TidelineCore
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(one, two))
-        let next = slice(machine.refused(PushAnswer(status: status)))
+        let next = slice(machine.rejected(PushAnswer(status: status)))
         #expect(next?.first == [1])
         #expect(next?.rows == 1)
         #expect(!machine.budget.usesBatches)
@@ -256,7 +260,7 @@ import TidelineCore
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
-        let next = slice(machine.refused(PushAnswer(status: 413)))
+        let next = slice(machine.rejected(PushAnswer(status: 413)))
         #expect(next?.rows == limits.batchRowsFirst / 4)
         #expect(next?.first == [1, 2])
         #expect(machine.budget.usesBatches)
@@ -268,7 +272,7 @@ import TidelineCore
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(operation(1), operation(2), operation(3)))
         #expect(decisions(machine.answered([done, .skipped, .skipped])) == [.accepted(.row(row))])
-        let next = slice(machine.settled([.completed]))
+        let next = slice(machine.applied([.completed]))
         #expect(next?.first == [2])
         #expect(next?.rows == 1)
     }
@@ -295,7 +299,7 @@ import TidelineCore
         #expect(slice(machine.lost(mayBeSmaller: true))?.after == 1)
         _ = machine.prepared(prepared(two))
         #expect(decisions(machine.answered([done])) == [.accepted(.row(row))])
-        _ = machine.settled([.completed])
+        _ = machine.applied([.completed])
         guard case .wait = machine.prepared(prepared()) else {
             Issue.record("it is not tried again")
             return
@@ -329,7 +333,7 @@ import TidelineCore
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
         #expect(decisions(machine.answered([.lost, done])) == [.accepted(.row(row))])
-        #expect(machine.settled([.completed]) == .finish(.network))
+        #expect(machine.applied([.completed]) == .finish(.network))
         #expect(machine.completed == 1)
     }
 
@@ -339,7 +343,7 @@ import TidelineCore
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
         #expect(decisions(machine.answered([failed(401), done])).count == 1)
-        #expect(machine.settled([.completed]) == .finish(.unauthorized))
+        #expect(machine.applied([.completed]) == .finish(.unauthorized))
     }
 
     @Test(
@@ -385,9 +389,9 @@ import TidelineCore
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two, three))
         #expect(decisions(machine.answered([stopped, failed(422), done])).count == 2)
-        let again = slice(machine.settled([.parked, .completed]))
+        let again = slice(machine.applied([.parked, .completed]))
         #expect(again?.first == [1])
-        #expect(again?.refused == [1])
+        #expect(again?.rejected == [1])
         #expect(again?.groups == .together)
     }
 
@@ -410,13 +414,13 @@ import TidelineCore
         _ = machine.start(lastID: 3)
         #expect(machine.prepared(prepared(gone, two, three)) == .send([three], inBatch: false))
         _ = machine.answered([done])
-        guard case .look(let looked, .row) = machine.settled([.completed]) else {
+        guard case .read(let read, .row) = machine.applied([.completed]) else {
             Issue.record("the row is not read")
             return
         }
-        #expect(looked.id == 1)
-        _ = machine.looked(PushAnswer(status: 200, item: row))
-        #expect(slice(machine.settled([.again]))?.first == [1, 2])
+        #expect(read.id == 1)
+        _ = machine.readAnswered(PushAnswer(status: 200, item: row))
+        #expect(slice(machine.applied([.resend]))?.first == [1, 2])
     }
 
     @Test("An atomic group with continuously edited rows is sent again once in a push")
@@ -426,12 +430,12 @@ import TidelineCore
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(one, two))
         _ = machine.answered([failed(422), stopped])
-        let second = slice(machine.settled([.released]))
+        let second = slice(machine.applied([.released]))
         #expect(second?.first == [1, 2])
         #expect(second?.blockedRows == [])
         _ = machine.prepared(prepared(one, two))
         _ = machine.answered([failed(422), stopped])
-        #expect(slice(machine.settled([.released]))?.blockedRows == [one.row])
+        #expect(slice(machine.applied([.released]))?.blockedRows == [one.row])
     }
 
     @Test("The batch size grows after a success and shrinks after a failure")

@@ -22,9 +22,9 @@ import TidelineCore
         case .none: PushAnswer(status: status)
         case .row: PushAnswer(status: status, item: row)
         case .tombstone: PushAnswer(status: status, item: tombstone)
-        case .foreign: PushAnswer(status: status, hasForeignBody: true)
+        case .foreign: PushAnswer(status: status, hasBodyWithoutRow: true)
         case .noTable:
-            PushAnswer(status: status, message: "x", lacksTable: true, hasForeignBody: true)
+            PushAnswer(status: status, message: "x", lacksTable: true, hasBodyWithoutRow: true)
         }
     }
 
@@ -47,13 +47,13 @@ import TidelineCore
             [200], .tombstone, acceptedGone, acceptedGone, .accepted(.deleted(version: "v3"))
         ),
         ([200, 202], .none, .retry, .retry, gone),
-        ([204], .none, .look(.written), .look(.written), gone),
+        ([204], .none, .read(.written), .read(.written), gone),
         ([200, 201], .foreign, .retry, .retry, .retry),
         ([100, 301, 302, 304, 307], .none, .retry, .retry, .retry),
         ([302], .foreign, .retry, .retry, .retry),
         ([401], .none, .unauthorized, .unauthorized, .unauthorized),
         ([401], .row, .unauthorized, .unauthorized, .unauthorized),
-        ([404], .none, .look(.gone), .look(.gone), .look(.gone)),
+        ([404], .none, .read(.gone), .read(.gone), .read(.gone)),
         ([410], .none, .rejected, conflictLost, gone),
         ([404, 410], .foreign, .retry, .retry, .retry),
         ([404], .noTable, .rejected, .rejected, .rejected),
@@ -112,7 +112,7 @@ import TidelineCore
     func anEmptySuccessWithoutANameLeadsToAFollowUpRead(status: Int) {
         let delete = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .delete)
         let empty = PushAnswer(status: status)
-        #expect(empty.outcome(of: delete, namesRequests: true) == .look(.gone))
+        #expect(empty.outcome(of: delete, namesRequests: true) == .read(.gone))
         #expect(empty.outcome(of: delete) == Self.gone)
         var named = empty
         named.wasAcceptedAsRequest = true
@@ -126,27 +126,27 @@ import TidelineCore
     func aRejectedRetryLeadsToAFollowUpRead(kind: OperationKind) {
         let answer = PushAnswer(status: 412, wasRejectedAsRepeat: true)
         let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
-        #expect(answer.outcome(of: operation) == .look(.row))
+        #expect(answer.outcome(of: operation) == .read(.row))
     }
 
     /// A follow-up request, its answer, and the meaning for an update of version v1.
-    static let followUps: [(PushLook, PushAnswer, PushOutcome)] = [
+    static let followUps: [(FollowUpRead, PushAnswer, PushOutcome)] = [
         (.written, PushAnswer(status: 200, item: row), .accepted(.row(row))),
         (.written, PushAnswer(status: 200, item: old), .conflict(.row(old), wasRead: true)),
         (.written, PushAnswer(status: 200, item: tombstone), .accepted(ServerState(tombstone))),
-        (.written, PushAnswer(status: 404), .look(.gone)),
+        (.written, PushAnswer(status: 404), .read(.gone)),
         (
             .written, PushAnswer(status: 404, lacksRow: true),
             .conflict(.deleted(version: nil), wasRead: true)
         ),
-        (.row, PushAnswer(status: 404, message: "x"), .look(.gone)),
+        (.row, PushAnswer(status: 404, message: "x"), .read(.gone)),
         (.row, PushAnswer(status: 200, item: row), .conflict(.row(row), wasRead: true)),
         (
             .row, PushAnswer(status: 410, item: tombstone),
             .conflict(ServerState(tombstone), wasRead: true)
         ),
         (.row, PushAnswer(status: 410), .conflict(.deleted(version: nil), wasRead: true)),
-        (.row, PushAnswer(status: 404, hasForeignBody: true), .retry),
+        (.row, PushAnswer(status: 404, hasBodyWithoutRow: true), .retry),
         (.row, PushAnswer(status: 404, message: "x", lacksTable: true), .retry),
         (.row, PushAnswer(status: 503), .retry),
         (.row, PushAnswer(status: 200), .retry),
@@ -188,8 +188,8 @@ import TidelineCore
     func followUpReadsHaveTheirOutcomes() {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update)
         operation.frozen = sampleRequest
-        for (look, answer, outcome) in Self.followUps {
-            #expect(look.outcome(of: operation, answer) == outcome, "\(look) \(answer.status)")
+        for (read, answer, outcome) in Self.followUps {
+            #expect(read.outcome(of: operation, answer) == outcome, "\(read) \(answer.status)")
         }
     }
 }

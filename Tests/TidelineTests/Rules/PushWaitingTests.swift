@@ -44,11 +44,11 @@ import TidelineCore
         _ = machine.start(lastID: 5)
         _ = machine.prepared(slice(operation(5), isWaiting: true))
         _ = machine.answered([done])
-        #expect(position(machine.settled([.completed])) == 5)
+        #expect(position(machine.applied([.completed])) == 5)
         try #require(position(machine.prepared(slice())) == .min)
         #expect(machine.prepared(slice(operation(3))) == .send([operation(3)], inBatch: false))
         _ = machine.answered([done])
-        #expect(position(machine.settled([.completed])) == 3)
+        #expect(position(machine.applied([.completed])) == 3)
         #expect(machine.prepared(slice()) == .finish(nil))
         #expect(machine.completed == 2)
     }
@@ -60,7 +60,7 @@ import TidelineCore
         _ = machine.start(lastID: 5)
         _ = machine.prepared(slice(operation(5), isWaiting: true))
         _ = machine.answered([done])
-        _ = machine.settled([.completed])
+        _ = machine.applied([.completed])
         try #require(position(machine.prepared(slice())) == .min)
         var waiting = slice()
         waiting.isWaiting = true
@@ -83,14 +83,14 @@ import TidelineCore
         let both = [operation(1), operation(3)]
         let sent = PushMachine.Action.send(both, inBatch: true)
         #expect(machine.prepared(slice(operation(1), delete, operation(3))) == sent)
-        #expect(machine.lost(mayBeSmaller: true) == .look(delete, .row))
+        #expect(machine.lost(mayBeSmaller: true) == .read(delete, .row))
         let gone = PushAnswer(status: 404, lacksRow: true)
-        guard case .settle(let settlings) = machine.looked(gone) else {
+        guard case .apply(let decidedOperations) = machine.readAnswered(gone) else {
             Issue.record("no outcomes were stored")
             return
         }
-        #expect(settlings.map(\.operation.id) == [2])
-        guard case .prepare(let next) = machine.settled([.completed]) else {
+        #expect(decidedOperations.map(\.operation.id) == [2])
+        guard case .prepare(let next) = machine.applied([.completed]) else {
             Issue.record("read twice")
             return
         }
@@ -108,10 +108,10 @@ import TidelineCore
         var last = slice(operation(1), delete)
         last.isAtEnd = true
         #expect(machine.prepared(last) == .send([operation(1)], inBatch: false))
-        #expect(machine.lost(mayBeSmaller: true) == .look(delete, .row))
-        _ = machine.looked(PushAnswer(status: 404, lacksRow: true))
+        #expect(machine.lost(mayBeSmaller: true) == .read(delete, .row))
+        _ = machine.readAnswered(PushAnswer(status: 404, lacksRow: true))
         // Then the other operation is sent again, and ends the push when it is lost a second time.
-        try #require(position(machine.settled([.completed])) == 2)
+        try #require(position(machine.applied([.completed])) == 2)
         try #require(machine.prepared(slice()) == .wait(limits.retryDelayFirst))
         try #require(position(machine.waited()) == .min)
         #expect(machine.prepared(slice(operation(1))) == .send([operation(1)], inBatch: false))

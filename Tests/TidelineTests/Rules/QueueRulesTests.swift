@@ -168,7 +168,7 @@ import TidelineCore
         unknown.thaw()
         #expect(unknown.unknownSent == sampleRequest?.sentRow)
         #expect(unknown.outcomeUnknown)
-        unknown.startAnew()
+        unknown.resetAttempts()
         #expect(!unknown.outcomeUnknown && unknown.unknownSent == nil)
     }
 

@@ -93,8 +93,8 @@ import TidelineTestSupport
 
     @Test("The error for another response to verify names the verification")
     func otherAnswersToVerifyNameIt() {
-        let refused = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
-        let message = Self.verifyError(refused).message
+        let rejected = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
+        let message = Self.verifyError(rejected).message
         #expect(message.contains("rejected the verification of 'Todo' (403): Not yours."))
         let failed = Self.verifyError(TransportResponse(status: 503)).message
         #expect(failed.contains("answered the verification of 'Todo' with status 503"))

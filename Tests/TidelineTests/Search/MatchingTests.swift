@@ -147,7 +147,7 @@ import TidelineTestSupport
             {
                 """
                 {"id":"\(id)","title":"\(title)","notes":null,"isOpen":true,"version":"v\(version)",\
-                "createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"\(stamp(version))","deleted":\(deleted)}
+                "createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"\(timestamp(version))","deleted":\(deleted)}
                 """
             }
             transport.add(

@@ -92,12 +92,12 @@ import TidelineTestSupport
         let server = try await makeServer()
         let link = AnswerLoss(server.transport)
         let portal = Portal(link, dropping: ["If-Match"])
-        let refuses: Portal.Rule = { request in
+        let rejects: Portal.Rule = { request in
             request.url.path().hasSuffix("/$batch") ? Portal.page(404) : nil
         }
         let device = try await Device(portal)
         for id in ["a", "b", "c"] { try await device.todos().insert(Todo(id: id, text: "first")) }
-        portal.answer(refuses)
+        portal.answer(rejects)
         #expect(try await device.push() == nil)
         try await device.todos().update(id: "a") { $0.text = "second" }
         try await device.todos().delete(id: "b")

@@ -24,13 +24,13 @@ struct GenerationMemoryTests {
         }
     }
 
-    static let refusal = #"{"error":"needs to specify a ZUMO-API-VERSION of 2.0.0."}"#
+    static let rejection = #"{"error":"needs to specify a ZUMO-API-VERSION of 2.0.0."}"#
 
     static let cases = [
         Case(
             name: "Node rejects 3.0.0",
             status: 400,
-            body: refusal,
+            body: rejection,
             dialect: .classic,
             isToRepeat: true
         ),
@@ -45,7 +45,7 @@ struct GenerationMemoryTests {
         Case(
             name: "a server rejects 2.0.0",
             status: 400,
-            body: refusal,
+            body: rejection,
             asked: .classic,
             dialect: .datasync,
             isToRepeat: true
@@ -75,7 +75,7 @@ struct GenerationMemoryTests {
         Case(name: "a row", status: 201, body: #"{"id":"a","items":[]}"#),
         Case(name: "another rejection", status: 400, body: #"{"error":"'text' is no number"}"#),
         Case(name: "a portal", body: "<html>"),
-        Case(name: "a gateway", status: 502, body: refusal),
+        Case(name: "a gateway", status: 502, body: rejection),
         Case(name: "another server's version", headers: ["x-zumo-server-version": "7"], body: "[]"),
     ]
 
@@ -85,7 +85,7 @@ struct GenerationMemoryTests {
         #expect(meaning?.0 == one.dialect)
         var memory = GenerationMemory(.automatic)
         #expect(memory.dialect == .datasync)
-        #expect(memory.hear(one.signs, asked: one.asked) == one.isToRepeat)
+        #expect(memory.note(one.signs, asked: one.asked) == one.isToRepeat)
         #expect(memory.dialect == one.dialect ?? .datasync)
         #expect(memory.learned == one.dialect)
     }
@@ -97,7 +97,7 @@ struct GenerationMemoryTests {
         ] {
             var memory = GenerationMemory(setting)
             memory.remember(dialect.other)
-            let repeats = memory.hear(one.signs, asked: dialect)
+            let repeats = memory.note(one.signs, asked: dialect)
             #expect(!repeats)
             #expect(memory.dialect == dialect)
             #expect(memory.learned == nil)
@@ -108,14 +108,14 @@ struct GenerationMemoryTests {
     func certainSignsReplaceLikelyOnes() {
         let page = Self.cases.first { $0.name == "a classic page" }!.signs
         let envelope = Self.cases.first { $0.name == "an envelope" }!.signs
-        let refusal = Self.cases.first { $0.name == "Node rejects 3.0.0" }!.signs
+        let rejection = Self.cases.first { $0.name == "Node rejects 3.0.0" }!.signs
         var memory = GenerationMemory(.automatic)
-        _ = memory.hear(envelope, asked: .datasync)
-        _ = memory.hear(page, asked: .datasync)
+        _ = memory.note(envelope, asked: .datasync)
+        _ = memory.note(page, asked: .datasync)
         #expect(memory.dialect == .datasync)
-        let repeats = memory.hear(refusal, asked: .datasync)
+        let repeats = memory.note(rejection, asked: .datasync)
         #expect(repeats && memory.dialect == .classic)
-        _ = memory.hear(envelope, asked: .classic)
+        _ = memory.note(envelope, asked: .classic)
         #expect(memory.dialect == .datasync)
     }
 
@@ -125,14 +125,14 @@ struct GenerationMemoryTests {
         memory.remember(.classic)
         #expect(memory.dialect == .classic && memory.learned == nil)
         let bad = AnswerSigns(TransportResponse(status: 400, body: Array("{}".utf8)))
-        let first = memory.hear(bad, asked: .classic)
+        let first = memory.note(bad, asked: .classic)
         #expect(first && memory.dialect == .datasync)
-        let second = memory.hear(bad, asked: .datasync)
+        let second = memory.note(bad, asked: .datasync)
         #expect(!second)
         // A generation that was learned in this run is not dropped.
         var learned = GenerationMemory(.automatic)
-        _ = learned.hear(Self.cases[0].signs, asked: .datasync)
-        let third = learned.hear(bad, asked: .classic)
+        _ = learned.note(Self.cases[0].signs, asked: .datasync)
+        let third = learned.note(bad, asked: .classic)
         #expect(!third && learned.dialect == .classic)
     }
 }

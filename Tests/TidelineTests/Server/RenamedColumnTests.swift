@@ -58,7 +58,7 @@ import TidelineTestSupport
     }
 
     private func rename(_ path: String) throws {
-        _ = try DatabaseCare(path: path).migrate(
+        _ = try DatabaseMaintenance(path: path).migrate(
             [Self.renamed],
             isComplete: true,
             now: ServerEnvironment.live.now

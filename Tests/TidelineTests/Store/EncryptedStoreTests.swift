@@ -64,9 +64,9 @@ import TidelineTestSupport
                 )
             }
             // Without a key the file is not a database.
-            let refusal = #expect(throws: SyncError.self) { _ = try SQLiteStore(path: path) }
-            #expect(refusal?.code == .storeFailure)
-            #expect(refusal?.message.contains("or it is encrypted. Pass its key") == true)
+            let rejection = #expect(throws: SyncError.self) { _ = try SQLiteStore(path: path) }
+            #expect(rejection?.code == .storeFailure)
+            #expect(rejection?.message.contains("or it is encrypted. Pass its key") == true)
             #expect(
                 await code {
                     try SQLiteStore.changeKey(path: path, from: nil, to: keys[1])
@@ -112,8 +112,8 @@ import TidelineTestSupport
             #expect(try Self.bytes(path).contains(Data(Self.secret.utf8)) == (to == 4))
             #expect(try await Self.contents(try store(to)) == Self.expected)
             if from != to {
-                let refusal = await code { _ = try store(from) }
-                #expect(refusal == (from == 4 ? .storeFailure : .wrongKey))
+                let rejection = await code { _ = try store(from) }
+                #expect(rejection == (from == 4 ? .storeFailure : .wrongKey))
             }
         }
     }
@@ -293,8 +293,8 @@ import TidelineTestSupport
         #expect(await code { _ = try SQLiteStore.Key.bytes([1, 2, 3]) } == .wrongKey)
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
-            let refusal = await code { try SQLiteStore.changeKey(path: path, from: nil, to: key) }
-            #expect(refusal == .storeFailure)
+            let rejection = await code { try SQLiteStore.changeKey(path: path, from: nil, to: key) }
+            #expect(rejection == .storeFailure)
             #expect(!FileManager.default.fileExists(atPath: path))
         }
     }

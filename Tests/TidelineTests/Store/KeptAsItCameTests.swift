@@ -46,7 +46,7 @@ import TidelineTestSupport
         let device = try await Device(transport, store: store, tables: [], schemas: [Self.schema])
         let odd = try device.client.syncTable(named: "Odd")
         let rows = Self.values.enumerated().map { index, value in
-            "{\"id\":\"r\(index)\",\"version\":\"v1\",\"updatedAt\":\"\(stamp(1))\","
+            "{\"id\":\"r\(index)\",\"version\":\"v1\",\"updatedAt\":\"\(timestamp(1))\","
                 + "\"\(value.0)\":\(value.1)}"
         }
         transport.add(page(rows))
@@ -174,7 +174,7 @@ import TidelineTestSupport
             let full = try await Device(transport, store: first, tables: [After.self])
             let rows = ["a", "b", "c"].map {
                 "{\"id\":\"\($0)\",\"text\":\"\($0)1\",\"rank\":1,"
-                    + "\"updatedAt\":\"\(stamp(1))\",\"version\":\"v1\"}"
+                    + "\"updatedAt\":\"\(timestamp(1))\",\"version\":\"v1\"}"
             }
             transport.add(page(rows))
             try await full.client.syncTable(After.self).pull(queryID: "all")
@@ -187,7 +187,7 @@ import TidelineTestSupport
             transport.add(
                 .json(200, #"{"id":"a","text":"a1","rank":2,"version":"v2"}"#),
                 page([
-                    "{\"id\":\"b\",\"text\":\"b2\",\"rank\":1,\"updatedAt\":\"\(stamp(2))\","
+                    "{\"id\":\"b\",\"text\":\"b2\",\"rank\":1,\"updatedAt\":\"\(timestamp(2))\","
                         + "\"version\":\"v2\"}"
                 ]),
                 page([])
@@ -281,7 +281,7 @@ import TidelineTestSupport
         let plain = try device.client.syncTable(Plain.self)
         #expect(try await plain.pull(queryID: "all").applied == 1)
         #expect(try await plain.pull(queryID: "all").applied == 0)
-        let cursor = "updatedAt ge \(stamp(5))"
+        let cursor = "updatedAt ge \(timestamp(5))"
         #expect(transport.sent.last?.query.contains(cursor) == true)
         try await plain.update(id: "a") { $0.text = "mine" }
         transport.add(.json(200, serverRow("a", 6, text: "mine")))

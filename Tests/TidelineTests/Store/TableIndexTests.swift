@@ -63,8 +63,8 @@ import TidelineTestSupport
             #expect(try indexes(path) == [])
             try Database(path: path).execute("CREATE INDEX own ON Item (text)")
             _ = try await open(path, Indexed.self)
-            let made = ["own", "tideline.Item.rank", "tideline.Item.text.rank"]
-            #expect(try indexes(path) == made)
+            let created = ["own", "tideline.Item.rank", "tideline.Item.text.rank"]
+            #expect(try indexes(path) == created)
             let plan = try Database(path: path).prepare(
                 "EXPLAIN QUERY PLAN SELECT * FROM Item WHERE rank > 3 ORDER BY rank, id"
             )

@@ -101,7 +101,7 @@ final class RestorableServer: Transport {
         let file = folder + "/server-\(number).db"
         if let backup {
             try Self.copy(backup, to: file)
-            _ = try DatabaseCare(path: file).renewEpoch()
+            _ = try DatabaseMaintenance(path: file).renewEpoch()
         }
         // A restore happens hours after the lost writes.
         time.withLock { $0 += 3_600_000_000 }

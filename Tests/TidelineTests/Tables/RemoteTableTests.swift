@@ -24,10 +24,10 @@ import TidelineTestSupport
             .status(204),
             .json(200, serverRow("a", 5))
         )
-        let made = try await todos.insert(Todo(id: "a", text: "x"))
-        #expect(made.version == "v1")
-        #expect(made.text == "server")
-        _ = try await todos.update(made)
+        let created = try await todos.insert(Todo(id: "a", text: "x"))
+        #expect(created.version == "v1")
+        #expect(created.text == "server")
+        _ = try await todos.update(created)
         _ = try await todos.update(id: "a") { $0.rank = 4 }
         try await todos.delete(Todo(id: "a", version: "v3"))
         try await todos.delete(id: "a")

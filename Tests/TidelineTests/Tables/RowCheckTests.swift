@@ -162,7 +162,7 @@ import TidelineTestSupport
         var edit = bad
         edit["id"] = "b"
         let edited = edit
-        let refusals: [SyncError.Code?] = [
+        let rejections: [SyncError.Code?] = [
             await code { try await rows.update(edited) },
             await code { try await rows.update([edited]) },
             await code { try await rows.update(id: "b") { $0[name] = 1 } },
@@ -172,7 +172,7 @@ import TidelineTestSupport
                 }
             },
         ]
-        #expect(refusals == Array(repeating: .rowDoesNotFit, count: 4))
+        #expect(rejections == Array(repeating: .rowDoesNotFit, count: 4))
         #expect(try await device.queue() == [])
         #expect(try await rows.count() == 1)
         let remote = device.client.table(named: "Todo")

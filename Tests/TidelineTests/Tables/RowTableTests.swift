@@ -179,9 +179,9 @@ import TidelineTestSupport
         let server = try await makeServer()
         let (device, _) = try await device(server.transport)
         let remote = device.client.table(named: "Todo")
-        let made = try await remote.insert(row("a", 1))
-        #expect(made.version != nil)
-        var changed = made
+        let created = try await remote.insert(row("a", 1))
+        #expect(created.version != nil)
+        var changed = created
         changed["rank"] = 2
         #expect(try await remote.update(changed)["rank"] == 2)
         #expect(try await remote.update(id: "a") { $0["rank"] = 3 }["rank"] == 3)

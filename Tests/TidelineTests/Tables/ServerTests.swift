@@ -64,24 +64,26 @@ import TidelineTestSupport
     func remoteVerbsChangeTheServer() async throws {
         let server = try await makeServer()
         let remote = try await Device(server.transport).client.table(Todo.self)
-        let made = try await remote.insert(Todo(text: "x"))
-        #expect(await code { try await remote.insert(Todo(id: made.id, text: "y")) } == .conflict)
-        var changed = made
+        let created = try await remote.insert(Todo(text: "x"))
+        #expect(
+            await code { try await remote.insert(Todo(id: created.id, text: "y")) } == .conflict
+        )
+        var changed = created
         changed.text = "y"
         let updated = try await remote.update(changed)
         #expect(updated.text == "y")
-        let error = await #expect(throws: SyncError.self) { try await remote.update(made) }
+        let error = await #expect(throws: SyncError.self) { try await remote.update(created) }
         #expect(error?.code == .conflict)
         #expect(error?.serverItem?["text"] == "y")
-        #expect(await code { try await remote.delete(made) } == .conflict)
+        #expect(await code { try await remote.delete(created) } == .conflict)
         try await remote.delete(updated)
-        #expect(try await remote.read(id: made.id) == nil)
+        #expect(try await remote.read(id: created.id) == nil)
         #expect(try await remote.read().isEmpty)
         var all = Query<Todo>()
         all.includesDeleted = true
         #expect(try await remote.read(all).items.count == 1)
-        #expect(try await remote.undelete(id: made.id).text == "y")
-        #expect(try await remote.read(id: made.id) != nil)
+        #expect(try await remote.undelete(id: created.id).text == "y")
+        #expect(try await remote.read(id: created.id) != nil)
         #expect(await code { try await remote.update(id: "no") { $0.rank = 1 } } == .notFound)
         let rows = try await Device(server.transport).client.table(named: "todo")
         #expect(try await rows.read(where: { $0["text"] == "y" }).count == 1)

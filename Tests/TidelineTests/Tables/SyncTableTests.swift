@@ -12,10 +12,10 @@ import TidelineTestSupport
     @Test("An empty ID becomes a lowercase UUID")
     func anEmptyIDBecomesALowerCaseUUID() async throws {
         let device = try await Device(transport)
-        let made = try await device.todos().insert(Todo(text: "x"))
-        #expect(UUID(uuidString: made.id) != nil)
-        #expect(made.id == made.id.lowercased())
-        #expect(try await device.queue() == ["insert \(made.id)"])
+        let created = try await device.todos().insert(Todo(text: "x"))
+        #expect(UUID(uuidString: created.id) != nil)
+        #expect(created.id == created.id.lowercased())
+        #expect(try await device.queue() == ["insert \(created.id)"])
     }
 
     @Test(
@@ -219,12 +219,12 @@ import TidelineTestSupport
     func untypedRowsWorkLikeRecords() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
-        let made = try await rows.insert(["text": "x", "colour": "red"])
-        #expect(!made.id.isEmpty)
-        try await rows.update(id: made.id) { $0["rank"] = 4 }
+        let created = try await rows.insert(["text": "x", "colour": "red"])
+        #expect(!created.id.isEmpty)
+        try await rows.update(id: created.id) { $0["rank"] = 4 }
         let found = try await rows.read(where: { $0["rank"] == 4 })
         #expect(found.first?["colour"] == "red")
-        let row = #"{"id":"\#(made.id)","text":"x","colour":"red","rank":4,"version":"v1"}"#
+        let row = #"{"id":"\#(created.id)","text":"x","colour":"red","rank":4,"version":"v1"}"#
         transport.add(.json(201, row))
         #expect(try await device.push() == nil)
         #expect(transport.sent.first?.body?.contains(#""colour":"red""#) == true)

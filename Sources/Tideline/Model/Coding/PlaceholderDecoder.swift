@@ -108,7 +108,7 @@ final class PlaceholderDecoder: Decoder, SingleValueDecodingContainer {
     func decode(_ type: UInt64.Type) throws -> UInt64 { note(.integer, 0) }
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        guard let inner = Placeholder.make(type) else { throw Misfit(expected: "\(type)") }
+        guard let inner = Placeholder.make(type) else { throw TypeMismatch(expected: "\(type)") }
         scalar = inner.scalar
         isNullable = isNullable || inner.isNullable
         return inner.value
@@ -124,7 +124,9 @@ struct PlaceholderKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol
     func decodeNil(forKey key: Key) throws -> Bool { true }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
-        guard let placeholder = Placeholder.make(type) else { throw Misfit(expected: "\(type)") }
+        guard let placeholder = Placeholder.make(type) else {
+            throw TypeMismatch(expected: "\(type)")
+        }
         return placeholder.value
     }
 
@@ -152,15 +154,17 @@ struct PlaceholderUnkeyedContainer: UnkeyedDecodingContainer {
 
     func decodeNil() throws -> Bool { true }
 
-    func decode<T: Decodable>(_ type: T.Type) throws -> T { throw Misfit(expected: "no element") }
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        throw TypeMismatch(expected: "no element")
+    }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type
-    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "no element") }
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw TypeMismatch(expected: "no element") }
 
     func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "no element")
+        throw TypeMismatch(expected: "no element")
     }
 
-    func superDecoder() throws -> any Decoder { throw Misfit(expected: "no element") }
+    func superDecoder() throws -> any Decoder { throw TypeMismatch(expected: "no element") }
 }

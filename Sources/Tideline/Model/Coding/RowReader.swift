@@ -53,7 +53,7 @@ final class RowReader: Decoder {
         do {
             return try Record(from: self)
         } catch {
-            let misfit = error as? Misfit
+            let misfit = error as? TypeMismatch
             throw SyncError.rowDoesNotFit(
                 table: schema.table.name,
                 id: row.id,
@@ -79,11 +79,11 @@ final class RowReader: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "an array")
+        throw TypeMismatch(expected: "an array")
     }
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer {
-        throw Misfit(expected: "a single value")
+        throw TypeMismatch(expected: "a single value")
     }
 
     /// Returns the index of a column in the schema; -1 if the schema does not have the key.
@@ -135,9 +135,9 @@ final class RowReader: Decoder {
             if isDocument(value, at: index) { return try document(type, value, at: index) }
             return try T(from: ScalarDecoder(value: value))
         } catch  where value.isNull {
-            throw Misfit.missing(type)
+            throw TypeMismatch.missing(type)
         } catch {
-            throw Misfit(expected: "of the type \(type)")
+            throw TypeMismatch(expected: "of the type \(type)")
         }
     }
 
@@ -157,7 +157,7 @@ final class RowReader: Decoder {
         for empty in ["null", "[]", "{}"] {
             if let value = try? JSON(checked: empty).decode(type) { return value }
         }
-        throw Misfit(expected: "of the type \(type)")
+        throw TypeMismatch(expected: "of the type \(type)")
     }
 }
 
@@ -185,12 +185,12 @@ extension JSON {
         guard !path.isEmpty, codingPath.allSatisfy({ $0.intValue == nil }),
             let document = JSONDocument(self),
             let member = JSONDocument(known)?.value(at: path)
-        else { throw Misfit(expected: "decodable") }
+        else { throw TypeMismatch(expected: "decodable") }
         let isNull = document.value(at: path)?.json.text == "null"
         guard
             let filled = isNull
                 ? document.setting(member, at: path) : document.adding(member, at: path)
-        else { throw Misfit(expected: "decodable") }
+        else { throw TypeMismatch(expected: "decodable") }
         return filled.json
     }
 }
@@ -205,11 +205,11 @@ extension RecordSchema {
     }
 }
 
-extension Misfit {
+extension TypeMismatch {
     /// Returns the error for a missing value of a type that has no zero value, unlike strings ('') and numbers
     /// (0).
-    static func missing(_ type: Any.Type) -> Misfit {
-        Misfit(
+    static func missing(_ type: Any.Type) -> TypeMismatch {
+        TypeMismatch(
             expected: """
                 present, and \(type) has no empty value: make the property optional, or declare a \
                 default in 'columns'

@@ -105,14 +105,14 @@ struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type,
         forKey key: Key
-    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "a single value") }
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw TypeMismatch(expected: "a single value") }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "a single value")
+        throw TypeMismatch(expected: "a single value")
     }
 
-    func superDecoder() throws -> any Decoder { throw Misfit(expected: "a single value") }
+    func superDecoder() throws -> any Decoder { throw TypeMismatch(expected: "a single value") }
     func superDecoder(forKey key: Key) throws -> any Decoder {
-        throw Misfit(expected: "a single value")
+        throw TypeMismatch(expected: "a single value")
     }
 }

@@ -35,7 +35,8 @@ final class RowWriter: Encoder {
                 table: schema.table.name,
                 id: record.id,
                 column: writer.current,
-                reason: (error as? Misfit).map { "is not \($0.expected)" } ?? "cannot be encoded"
+                reason: (error as? TypeMismatch).map { "is not \($0.expected)" }
+                    ?? "cannot be encoded"
             )
         }
         if let unknown = writer.unknown {
@@ -63,8 +64,8 @@ final class RowWriter: Encoder {
         KeyedEncodingContainer(RowWriterContainer<Key>(writer: self))
     }
 
-    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
-    func singleValueContainer() -> any SingleValueEncodingContainer { RefusingUnkeyedContainer() }
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RejectingUnkeyedContainer() }
+    func singleValueContainer() -> any SingleValueEncodingContainer { RejectingUnkeyedContainer() }
 
     @inline(__always)
     func put(_ value: Value, _ key: String) {
@@ -86,7 +87,7 @@ final class RowWriter: Encoder {
     @inline(__always)
     func put(checked value: Value?, _ key: String) throws {
         current = key
-        guard let value else { throw Misfit(expected: "in the range of a column") }
+        guard let value else { throw TypeMismatch(expected: "in the range of a column") }
         put(value, key)
     }
 
@@ -187,13 +188,13 @@ struct RowWriterContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
         keyedBy type: NestedKey.Type,
         forKey key: Key
     ) -> KeyedEncodingContainer<NestedKey> {
-        KeyedEncodingContainer(RefusingKeyedContainer<NestedKey>())
+        KeyedEncodingContainer(RejectingKeyedContainer<NestedKey>())
     }
 
     func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
-        RefusingUnkeyedContainer()
+        RejectingUnkeyedContainer()
     }
 
-    func superEncoder() -> any Encoder { RefusingEncoder() }
-    func superEncoder(forKey key: Key) -> any Encoder { RefusingEncoder() }
+    func superEncoder() -> any Encoder { RejectingEncoder() }
+    func superEncoder(forKey key: Key) -> any Encoder { RejectingEncoder() }
 }

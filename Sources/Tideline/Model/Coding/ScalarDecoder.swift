@@ -5,7 +5,7 @@ import TidelineCore
 /// An error for a value of the wrong type.
 ///
 /// The row decoder adds the row and the column.
-struct Misfit: Error {
+struct TypeMismatch: Error {
     var expected: String
 }
 
@@ -17,11 +17,11 @@ struct ScalarDecoder: Decoder, SingleValueDecodingContainer {
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        throw Misfit(expected: "an object")
+        throw TypeMismatch(expected: "an object")
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "an array")
+        throw TypeMismatch(expected: "an array")
     }
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
@@ -52,28 +52,28 @@ extension Value {
     @inline(__always)
     func boolOrZero() throws -> Bool {
         if let value = asBool() { return value }
-        guard isNull else { throw Misfit(expected: "a boolean") }
+        guard isNull else { throw TypeMismatch(expected: "a boolean") }
         return false
     }
 
     @inline(__always)
     func stringOrZero() throws -> String {
         if let value = asString() { return value }
-        guard isNull else { throw Misfit(expected: "a string") }
+        guard isNull else { throw TypeMismatch(expected: "a string") }
         return ""
     }
 
     @inline(__always)
     func doubleOrZero() throws -> Double {
         if let value = asDouble() { return value }
-        guard isNull else { throw Misfit(expected: "a number") }
+        guard isNull else { throw TypeMismatch(expected: "a number") }
         return 0
     }
 
     @inline(__always)
     func integerOrZero<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
         if let value = asInteger(type) { return value }
-        guard isNull else { throw Misfit(expected: "a whole number in the range of \(type)") }
+        guard isNull else { throw TypeMismatch(expected: "a whole number in the range of \(type)") }
         return 0
     }
 
@@ -83,7 +83,8 @@ extension Value {
         guard let special = SpecialType(type) else { return nil }
         let result = isNull ? special.zero(as: type) : special.read(self, as: type)
         guard let result else {
-            throw isNull ? Misfit.missing(type) : Misfit(expected: "of the type \(type)")
+            throw isNull
+                ? TypeMismatch.missing(type) : TypeMismatch(expected: "of the type \(type)")
         }
         return result
     }

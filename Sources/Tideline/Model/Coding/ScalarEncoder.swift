@@ -11,7 +11,7 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     static func value(of source: some Encodable) throws -> Value {
         let encoder = ScalarEncoder()
         try source.encode(to: encoder)
-        guard let value = encoder.value else { throw Misfit(expected: "a single value") }
+        guard let value = encoder.value else { throw TypeMismatch(expected: "a single value") }
         return value
     }
 
@@ -19,15 +19,15 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        KeyedEncodingContainer(RefusingKeyedContainer<Key>())
+        KeyedEncodingContainer(RejectingKeyedContainer<Key>())
     }
 
-    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RejectingUnkeyedContainer() }
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
 
     private func set(_ new: Value?) throws {
-        guard let new else { throw Misfit(expected: "in the range of a column") }
+        guard let new else { throw TypeMismatch(expected: "in the range of a column") }
         value = new
     }
 
@@ -59,59 +59,59 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
 /// The container that a scalar type gets if it asks for an object.
 ///
 /// Every write throws.
-struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
+struct RejectingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     var codingPath: [any CodingKey] { [] }
 
-    func encodeNil(forKey key: Key) throws { throw Misfit(expected: "a single value") }
+    func encodeNil(forKey key: Key) throws { throw TypeMismatch(expected: "a single value") }
 
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
-        throw Misfit(expected: "a single value")
+        throw TypeMismatch(expected: "a single value")
     }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type,
         forKey key: Key
     ) -> KeyedEncodingContainer<NestedKey> {
-        KeyedEncodingContainer(RefusingKeyedContainer<NestedKey>())
+        KeyedEncodingContainer(RejectingKeyedContainer<NestedKey>())
     }
 
     func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
-        RefusingUnkeyedContainer()
+        RejectingUnkeyedContainer()
     }
 
-    func superEncoder() -> any Encoder { RefusingEncoder() }
-    func superEncoder(forKey key: Key) -> any Encoder { RefusingEncoder() }
+    func superEncoder() -> any Encoder { RejectingEncoder() }
+    func superEncoder(forKey key: Key) -> any Encoder { RejectingEncoder() }
 }
 
 /// The container that a scalar type gets if it asks for an array.
 ///
 /// Every write throws.
-struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer {
+struct RejectingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer {
     var codingPath: [any CodingKey] { [] }
     var count: Int { 0 }
 
-    func encodeNil() throws { throw Misfit(expected: "a single value") }
-    func encode<T: Encodable>(_ value: T) throws { throw Misfit(expected: "a single value") }
+    func encodeNil() throws { throw TypeMismatch(expected: "a single value") }
+    func encode<T: Encodable>(_ value: T) throws { throw TypeMismatch(expected: "a single value") }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type
     ) -> KeyedEncodingContainer<NestedKey> {
-        KeyedEncodingContainer(RefusingKeyedContainer<NestedKey>())
+        KeyedEncodingContainer(RejectingKeyedContainer<NestedKey>())
     }
 
-    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
-    func superEncoder() -> any Encoder { RefusingEncoder() }
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { RejectingUnkeyedContainer() }
+    func superEncoder() -> any Encoder { RejectingEncoder() }
 }
 
 /// The encoder that `superEncoder()` returns; it throws, because a row has no column for a superclass.
-struct RefusingEncoder: Encoder {
+struct RejectingEncoder: Encoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        KeyedEncodingContainer(RefusingKeyedContainer<Key>())
+        KeyedEncodingContainer(RejectingKeyedContainer<Key>())
     }
 
-    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
-    func singleValueContainer() -> any SingleValueEncodingContainer { RefusingUnkeyedContainer() }
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RejectingUnkeyedContainer() }
+    func singleValueContainer() -> any SingleValueEncodingContainer { RejectingUnkeyedContainer() }
 }

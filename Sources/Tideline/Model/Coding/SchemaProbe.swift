@@ -45,11 +45,11 @@ final class SchemaProbe: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "a keyed container")
+        throw TypeMismatch(expected: "a keyed container")
     }
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer {
-        throw Misfit(expected: "a keyed container")
+        throw TypeMismatch(expected: "a keyed container")
     }
 
     fileprivate func note(
@@ -118,15 +118,15 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type,
         forKey key: Key
-    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "a single value") }
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw TypeMismatch(expected: "a single value") }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        throw Misfit(expected: "a single value")
+        throw TypeMismatch(expected: "a single value")
     }
 
-    func superDecoder() throws -> any Decoder { throw Misfit(expected: "a single value") }
+    func superDecoder() throws -> any Decoder { throw TypeMismatch(expected: "a single value") }
     func superDecoder(forKey key: Key) throws -> any Decoder {
-        throw Misfit(expected: "a single value")
+        throw TypeMismatch(expected: "a single value")
     }
 }
 

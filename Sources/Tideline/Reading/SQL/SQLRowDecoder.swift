@@ -35,9 +35,9 @@ struct SQLRowDecoder: Decoder {
             // `Date(from:)` and others would read a number.
             return SpecialType(type) == nil
                 ? try Result(from: self) : try first().decode(type)
-        } catch let error as ColumnMisfit {
+        } catch let error as ColumnTypeMismatch {
             throw Self.doesNotFit("\(type)", "column '\(error.column)' is not \(error.expected)")
-        } catch let error as Misfit {
+        } catch let error as TypeMismatch {
             let name = columns.names.first ?? ""
             throw Self.doesNotFit("\(type)", "column '\(name)' is not \(error.expected)")
         } catch is DecodingError {
@@ -56,7 +56,7 @@ struct SQLRowDecoder: Decoder {
     }
 
     private func first() throws -> SQLValueDecoder {
-        guard let value = values.first else { throw Misfit(expected: "in the result") }
+        guard let value = values.first else { throw TypeMismatch(expected: "in the result") }
         return SQLValueDecoder(value: value)
     }
 
@@ -72,7 +72,7 @@ struct SQLRowDecoder: Decoder {
 }
 
 /// An error for a value of the wrong type in a column.
-struct ColumnMisfit: Error {
+struct ColumnTypeMismatch: Error {
     var column: String
     var expected: String
 }
@@ -90,7 +90,7 @@ struct SQLRowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     private func value(_ key: Key) throws -> Value {
         guard let index = row.columns.index(of: key.stringValue) else {
-            throw ColumnMisfit(column: key.stringValue, expected: "in the result")
+            throw ColumnTypeMismatch(column: key.stringValue, expected: "in the result")
         }
         return row.values[index]
     }
@@ -99,10 +99,10 @@ struct SQLRowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         let decoder = SQLValueDecoder(value: try value(key))
         do {
             return try body(decoder)
-        } catch let error as Misfit {
-            throw ColumnMisfit(column: key.stringValue, expected: error.expected)
+        } catch let error as TypeMismatch {
+            throw ColumnTypeMismatch(column: key.stringValue, expected: error.expected)
         } catch is DecodingError {
-            throw ColumnMisfit(column: key.stringValue, expected: "of the type \(T.self)")
+            throw ColumnTypeMismatch(column: key.stringValue, expected: "of the type \(T.self)")
         }
     }
 
@@ -181,7 +181,7 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
 
     private func document() throws -> any Decoder {
         guard case .string(let text) = value, let json = try? JSON(text) else {
-            throw Misfit(expected: "a JSON document")
+            throw TypeMismatch(expected: "a JSON document")
         }
         return try json.makeDecoder()
     }
@@ -190,18 +190,18 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
 
     func decode(_ type: Bool.Type) throws -> Bool {
         guard case .integer(let integer) = value, integer == 0 || integer == 1 else {
-            throw Misfit(expected: "0 or 1")
+            throw TypeMismatch(expected: "0 or 1")
         }
         return integer == 1
     }
 
     func decode(_ type: String.Type) throws -> String {
-        guard let text = value.asString() else { throw Misfit(expected: "a string") }
+        guard let text = value.asString() else { throw TypeMismatch(expected: "a string") }
         return text
     }
 
     func decode(_ type: Double.Type) throws -> Double {
-        guard let number = value.asDouble() else { throw Misfit(expected: "a number") }
+        guard let number = value.asDouble() else { throw TypeMismatch(expected: "a number") }
         return number
     }
 
@@ -209,7 +209,7 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
 
     func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
         guard let integer = value.asInteger(type) else {
-            throw Misfit(expected: "a whole number in the range of \(type)")
+            throw TypeMismatch(expected: "a whole number in the range of \(type)")
         }
         return integer
     }
@@ -228,7 +228,7 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
         guard let special = SpecialType(type) else { return try T(from: self) }
         guard !value.isNull, let result = special.read(adapted(to: special), as: type) else {
-            throw Misfit(expected: "of the type \(type)")
+            throw TypeMismatch(expected: "of the type \(type)")
         }
         return result
     }

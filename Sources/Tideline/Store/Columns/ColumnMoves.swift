@@ -66,7 +66,7 @@ struct ColumnMoves {
             let declaration = SQLiteStoreSchema.declaration(change.column)
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
         }
-        try putAgain(in: database, progress)
+        try rewriteRows(in: database, progress)
         try drop(changed.map(\.formerName), database)
         for index in indexes { try database.execute(index.sql) }
     }
@@ -74,7 +74,7 @@ struct ColumnMoves {
     private func rename(_ names: [String: String], _ database: Database) throws {
         guard Database.movesColumns else {
             let names = Dictionary(uniqueKeysWithValues: names.map { ($0.lowercased(), $1) })
-            return try makeAnew(database) { names[$0.lowercased()] ?? $0 }
+            return try rebuild(database) { names[$0.lowercased()] ?? $0 }
         }
         for (old, new) in names {
             let (old, new) = (Identifier(old).quoted, Identifier(new).quoted)
@@ -85,7 +85,7 @@ struct ColumnMoves {
     private func drop(_ names: [String], _ database: Database) throws {
         guard Database.movesColumns else {
             let names = Set(names.map { $0.lowercased() })
-            return try makeAnew(database) { names.contains($0.lowercased()) ? nil : $0 }
+            return try rebuild(database) { names.contains($0.lowercased()) ? nil : $0 }
         }
         for column in names {
             try database.execute("ALTER TABLE \(name) DROP COLUMN \(Identifier(column).quoted)")
@@ -95,7 +95,7 @@ struct ColumnMoves {
     /// Rebuilds the table, for an SQLite version that can only add columns.
     ///
     /// A column without a new name is removed. The caller drops and creates the indexes.
-    private func makeAnew(_ database: Database, _ newName: (String) -> String?) throws {
+    private func rebuild(_ database: Database, _ newName: (String) -> String?) throws {
         let kept = try database.columns(of: table.schema.name).compactMap { column in
             newName(column.name).map { (column, Identifier($0).quoted) }
         }
@@ -127,7 +127,7 @@ struct ColumnMoves {
     }
 
     /// Stores again every row that has unknown members, or a value in a column whose type changed.
-    private func putAgain(in database: Database, _ progress: (Int) throws -> Void) throws {
+    private func rewriteRows(in database: Database, _ progress: (Int) throws -> Void) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])
         let moved = changed.map { Identifier($0.formerName).quoted }

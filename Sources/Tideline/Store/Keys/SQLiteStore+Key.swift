@@ -133,15 +133,15 @@ extension Database {
 
     /// Writes all contents of the file to another one, and checks that the copy is complete.
     fileprivate func copy(to path: String, _ key: DatabaseKey?) throws {
-        let marks = ["application_id", "user_version"]
-        let values = try marks.map { try integer("PRAGMA \($0)") ?? 0 }
+        let pragmas = ["application_id", "user_version"]
+        let values = try pragmas.map { try integer("PRAGMA \($0)") ?? 0 }
         // An empty key means no encryption; null would mean this connection's key.
         let attach = try prepareOnce("ATTACH DATABASE ?1 AS other KEY ?2")
         try attach.run([.text(path), key?.sqlValue ?? .text("")])
         try execute("PRAGMA other.synchronous = FULL")
         try execute("SELECT sqlcipher_export('other')")
-        for (mark, value) in zip(marks, values) {
-            try execute("PRAGMA other.\(mark) = \(value)")
+        for (pragma, value) in zip(pragmas, values) {
+            try execute("PRAGMA other.\(pragma) = \(value)")
         }
         try execute("DETACH DATABASE other")
         let copy = try Database(path: path, key: key, mode: .readOnly)

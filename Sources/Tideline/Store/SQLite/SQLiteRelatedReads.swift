@@ -22,7 +22,7 @@ struct SQLiteRelatedReads {
             var located = query
             located.query.filter = try filter(query.query.filter)
             let sql = try KeyedSelect(located, table).select(only: columns)
-            let isMasked = column != HeldMask.name
+            let isMasked = column != MembershipMask.name
             if names == nil, table.hasExtra, table.others.isEmpty, !isMasked {
                 return try transaction.recordRows(of: sql, table)
             }

@@ -99,12 +99,12 @@ extension SQLiteTransaction {
     /// The maximum number of page faults that are reported.
     private static let faultsMax = 20
 
-    /// `look` is called before each part of the check, `checked` after each table.
+    /// `willCheck` is called before each part of the check, `checked` after each table.
     fileprivate func problems(
-        _ look: () throws -> Void,
+        _ willCheck: () throws -> Void,
         checked: (String) -> Void
     ) throws -> [String] {
-        try look()
+        try willCheck()
         let statement = try database.prepare("PRAGMA quick_check(\(Self.faultsMax))")
         defer { statement.reset() }
         var problems: [String] = []
@@ -116,7 +116,7 @@ extension SQLiteTransaction {
         guard problems.isEmpty else { return problems }
         var rows = try queueProblems()
         for name in tables.keys.sorted() {
-            try look()
+            try willCheck()
             if let problem = try rowProblem(name) { rows.append(problem) }
             if !SystemTables.names.contains(name) { checked(name) }
         }

@@ -23,10 +23,10 @@ public final class SQLiteStore: LocalStore {
     let isEncrypted: Bool
     let writer: DatabaseThreads
     let connection: WriterConnection
-    let readers: LentDatabases?
+    let readers: DatabasePool?
     let log: StoreLog?
     /// The detector of commits by other processes; nil if no other process can use the file.
-    let foreign: ForeignChanges?
+    let externalChanges: ExternalChangeDetector?
     let turn: SyncTurn?
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
@@ -82,7 +82,7 @@ public final class SQLiteStore: LocalStore {
             let connection = WriterConnection(path, key, log, foldsOften: isShortOfSpace)
             self.connection = connection
             let database = try connection.open(.readWrite)
-            foreign = isInline ? nil : try ForeignChanges(of: database)
+            externalChanges = isInline ? nil : try ExternalChangeDetector(of: database)
             turn = isInline ? nil : SyncTurn(of: path)
             writer =
                 isInline
@@ -93,7 +93,7 @@ public final class SQLiteStore: LocalStore {
             readers =
                 isInline
                 ? nil
-                : LentDatabases {
+                : DatabasePool {
                     let database = try Database(path: path, key: key, mode: .readOnly)
                     try database.execute(Self.readerCache)
                     return database
@@ -106,7 +106,7 @@ public final class SQLiteStore: LocalStore {
     }
 
     deinit {
-        foreign?.end()
+        externalChanges?.end()
         writer.stop()
     }
 
@@ -120,7 +120,7 @@ public final class SQLiteStore: LocalStore {
     ///   file, and is read when the file is opened again.
     public func close() async throws {
         readers?.close()
-        foreign?.end()
+        externalChanges?.end()
         await log?.close()
         do {
             try await writer.run { try? $0.foldLog() }
@@ -342,14 +342,14 @@ public final class SQLiteStore: LocalStore {
     ///
     /// After a change by another process on the same file, the stream emits all tables within a quarter of a second.
     public func changes() -> AsyncStream<Set<String>> {
-        defer { watchOthers() }
+        defer { watchExternalChanges() }
         return hub.stream()
     }
 
-    private func watchOthers() {
-        foreign?.watch(writer) { [hub, rowHub] in
+    private func watchExternalChanges() {
+        externalChanges?.watch(writer) { [hub, rowHub] in
             hub.isWatched || rowHub.isWatched
-        } tell: { [weak self] in
+        } notify: { [weak self] in
             guard let self else { return }
             let names = Set(tables.withLock { $0.byName.keys })
             hub.publish(names)
@@ -392,7 +392,7 @@ extension SQLiteStore {
 extension SQLiteStore {
     /// Returns the rows that each transaction changed.
     public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
-        defer { watchOthers() }
+        defer { watchExternalChanges() }
         return rowHub.stream()
     }
 }

@@ -135,7 +135,7 @@ extension SyncError {
         )
     }
 
-    static func foreignFile(_ path: String, isServer: Bool) -> SyncError {
+    static func notAStore(_ path: String, isServer: Bool) -> SyncError {
         let what =
             isServer ? "the database of a tideline server" : "the database of another program"
         return SyncError(

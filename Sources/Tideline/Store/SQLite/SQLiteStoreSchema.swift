@@ -65,12 +65,13 @@ struct SQLiteTable: Sendable {
             besides.columns[index].type = .string
         }
         self.besides = besides
-        mask = columns.firstIndex { $0.name == HeldMask.name }
-        unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
+        mask = columns.firstIndex { $0.name == MembershipMask.name }
+        unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != MembershipMask.name })
         recordLayout = RowLayout(unmaskedLayout.names + [UnknownMembers.name])
         memberNames = columns.map { UnknownMembers.memberName($0.name) }
         checked = all.map {
-            $0.name == HeldMask.name ? nil : RowChecksum.Column($0.name, StorageClass($0.type))
+            $0.name == MembershipMask.name
+                ? nil : RowChecksum.Column($0.name, StorageClass($0.type))
         }
         var names = all.map { Identifier($0.name).quoted }
         if hasExtra { names.append(Self.extraColumn) }
@@ -79,24 +80,24 @@ struct SQLiteTable: Sendable {
         selectByID = "SELECT \(selectList) FROM \(table) WHERE \"id\" = ?1"
         deleteByID = "DELETE FROM \(table) WHERE \"id\" = ?1"
         setMaskByID = """
-            UPDATE \(table) SET \(Identifier(HeldMask.name).quoted) = ?2 WHERE "id" = ?1
+            UPDATE \(table) SET \(Identifier(MembershipMask.name).quoted) = ?2 WHERE "id" = ?1
             """
         dropChecksumByID = """
             UPDATE \(table) SET \(Identifier(Self.checksum).quoted) = NULL WHERE "id" = ?1
             """
         if hasExtra { names.append(Identifier(Self.checksum).quoted) }
-        let marks = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
+        let placeholders = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         let list = names.joined(separator: ", ")
         let isCopied = schema.search != nil || !schema.orderIndexes.isEmpty
         guard isCopied, Database.hasUpsert else {
-            insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(marks))"
+            insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(placeholders))"
             return
         }
         // A replaced row would get another rowid, by which the search index knows it, and would count as changed in
         // all columns.
         let changes = names.filter { $0 != "\"id\"" }.map { "\($0) = excluded.\($0)" }
         insert = """
-            INSERT INTO \(table) (\(list)) VALUES (\(marks))
+            INSERT INTO \(table) (\(list)) VALUES (\(placeholders))
             ON CONFLICT ("id") DO UPDATE SET \(changes.joined(separator: ", "))
             """
     }
@@ -104,7 +105,7 @@ struct SQLiteTable: Sendable {
     /// Returns the columns with these names; nil if the value of one may be among the unknown members.
     func columns(named names: [String]) -> [ColumnDefinition]? {
         let isPlain = names.allSatisfy {
-            !hasExtra || SystemColumn.names.contains($0) || $0 == HeldMask.name
+            !hasExtra || SystemColumn.names.contains($0) || $0 == MembershipMask.name
         }
         guard isPlain else { return nil }
         let found = names.compactMap { name in columns.first { $0.name == name } }
@@ -125,8 +126,8 @@ struct SQLiteTable: Sendable {
     static let extraChecked = RowChecksum.Column(UnknownMembers.name, .text)
 
     /// The positions of the unknown members and of the checksum among the values of `insert`.
-    var extraPlace: Int32 { Int32(cells.count + 1) }
-    var checksumPlace: Int32 { Int32(cells.count + 2) }
+    var extraIndex: Int32 { Int32(cells.count + 1) }
+    var checksumIndex: Int32 { Int32(cells.count + 2) }
 }
 
 /// The definition of the tables of a store file, with its format version and application ID.
@@ -175,13 +176,13 @@ enum SQLiteStoreSchema {
     ///
     /// A store of the original SDK has the tables of the queue and no application ID.
     private static func checkedVersion(_ database: Database, _ path: String) throws -> Int64 {
-        let mark = try database.integer("PRAGMA application_id") ?? 0
-        if mark != applicationID {
+        let owner = try database.integer("PRAGMA application_id") ?? 0
+        if owner != applicationID {
             let isEmpty = try tableCount(database) == 0
             let hasQueue = try hasTable(SystemTables.operations, database)
-            guard mark == 0, isEmpty || hasQueue else {
+            guard owner == 0, isEmpty || hasQueue else {
                 let isServer = try hasTable("tideline_tables", database)
-                throw SyncError.foreignFile(path, isServer: isServer)
+                throw SyncError.notAStore(path, isServer: isServer)
             }
         }
         let version = try database.integer("PRAGMA user_version") ?? 0
@@ -217,13 +218,13 @@ enum SQLiteStoreSchema {
         in database: Database,
         moved: (_ table: String, _ rows: Int) throws -> Void
     ) throws -> [SQLiteTable] {
-        try OrderTables.removeForeign(in: database)
+        try OrderTables.removeUnsupported(in: database)
         for schema in schemas {
             let table = SQLiteTable(schema)
             try ColumnMemory.keepRequired(table, in: database)
             // The indexes are dropped first, because a column in an index cannot be moved.
             let indexes = TableIndexes(of: schema)
-            try indexes.removeOthers(in: database)
+            try indexes.removeUndeclared(in: database)
             let search = SearchTables(of: schema)
             var hasSearch = try search?.exist(in: database) == true
             if !hasSearch { try SearchTables.remove(from: schema.name, in: database) }

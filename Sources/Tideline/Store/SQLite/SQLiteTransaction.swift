@@ -103,7 +103,8 @@ struct SQLiteTransaction: LocalStoreWriter {
         omitting column: String
     ) throws -> [Row] {
         let table = try self.table(name)
-        guard query.select == nil, table.hasExtra, table.others.isEmpty, column == HeldMask.name
+        guard query.select == nil, table.hasExtra, table.others.isEmpty,
+            column == MembershipMask.name
         else { return try rows(query, in: name, omitting: column) }
         return try searching(query, name) {
             try inParts(query) { try recordRows(of: try select($0, table, only: nil), table) }
@@ -231,15 +232,15 @@ struct SQLiteTransaction: LocalStoreWriter {
         guard table.hasExtra else { return isAsGiven }
         for name in plan.extras { rest[name] = row[name] }
         if rest.count == 0 {
-            statement.bindNull(table.extraPlace)
+            statement.bindNull(table.extraIndex)
         } else {
             var text = RowText.json(rest).text
             text.withUTF8 { bytes in
                 checksum.add(text: bytes, SQLiteTable.extraChecked)
-                statement.bind(table.extraPlace, utf8: bytes)
+                statement.bind(table.extraIndex, utf8: bytes)
             }
         }
-        statement.bind(table.checksumPlace, checksum)
+        statement.bind(table.checksumIndex, checksum)
         return isAsGiven
     }
 
@@ -252,7 +253,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         defer { statement.clearBindings() }
         var places: [(index: Int32, cell: Int, checked: RowChecksum.Column)] = []
         for (index, column) in (table.columns + table.others).enumerated() {
-            if column.name == HeldMask.name {
+            if column.name == MembershipMask.name {
                 statement.bind(Int32(index + 1), integer: bits)
             } else if let place = page.columns.firstIndex(of: column.name),
                 let checked = table.checked[index]
@@ -262,7 +263,7 @@ struct SQLiteTransaction: LocalStoreWriter {
                 statement.bindNull(Int32(index + 1))
             }
         }
-        if table.hasExtra { statement.bindNull(table.extraPlace) }
+        if table.hasExtra { statement.bindNull(table.extraIndex) }
         try page.withBytes { bytes, copies in
             for row in 0..<page.rowCount {
                 let first = row * page.columns.count
@@ -271,7 +272,7 @@ struct SQLiteTransaction: LocalStoreWriter {
                     let cell = page.cells[first + place]
                     Self.bind(cell, statement, index, bytes, copies, &checksum, checked)
                 }
-                if table.hasExtra { statement.bind(table.checksumPlace, checksum) }
+                if table.hasExtra { statement.bind(table.checksumIndex, checksum) }
                 try statement.run()
             }
         }
@@ -380,13 +381,13 @@ struct SQLiteTransaction: LocalStoreWriter {
 
 extension SQLiteTransaction {
     func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row] {
-        if column == HeldMask.name { return try rows(query, in: table, isMasked: false) }
+        if column == MembershipMask.name { return try rows(query, in: table, isMasked: false) }
         var member = RowMember(column)
         return try rows(query, in: table).map { member.removed(from: $0) }
     }
 
     func set(_ column: String, to value: Value, ofRow id: Value, in table: String) throws {
-        guard column == HeldMask.name, case .integer(let bits) = value else {
+        guard column == MembershipMask.name, case .integer(let bits) = value else {
             guard var row = try row(id: id, in: table) else { return }
             row[column] = value
             return try put([row], in: table)

@@ -153,21 +153,21 @@ struct OrderTables: Sendable {
     /// Removes the indexes of all tables whose order is that of another system.
     ///
     /// This system has no collation for them, without which SQLite can neither check nor rewrite the file.
-    static func removeForeign(in database: Database) throws {
+    static func removeUnsupported(in database: Database) throws {
         let statement = try database.prepareOnce(
             "SELECT tbl_name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name LIKE ?1"
         )
         try statement.bind([.text(copy("%"))])
-        var foreign: Set<String> = []
+        var unsupported: Set<String> = []
         while try statement.step() {
             let names = statement.text(1).split(separator: "\"")
             let collations = names.filter { $0.hasPrefix(LocalizedOrder.prefix) }
             if collations.contains(where: { LocalizedOrder(collation: String($0)) == nil }) {
-                foreign.insert(statement.text(0))
+                unsupported.insert(statement.text(0))
             }
         }
         statement.reset()
-        for copy in foreign {
+        for copy in unsupported {
             let table = copy.dropFirst(Self.start.count).dropLast(Self.end.count)
             try remove(from: String(table), in: database)
         }

@@ -60,7 +60,7 @@ extension SQLiteTransaction {
             let statement = try database.prepare(sql.text(for: .sqlite))
             defer { statement.reset() }
             try statement.bind(sql.bindings)
-            let place = table.extraPlace
+            let place = table.extraIndex
             var found: [(row: Row, key: Int64, rank: Double)] = []
             while try statement.step() {
                 found.append(

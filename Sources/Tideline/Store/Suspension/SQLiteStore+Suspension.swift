@@ -10,7 +10,7 @@ extension SQLiteStore {
     public func suspend() async {
         guard let readers else { return }
         connection.setSuspended(true)
-        foreign?.suspend()
+        externalChanges?.suspend()
         async let copied: Void? = log?.suspend()
         async let read: Void = readers.release()
         await writer.release()
@@ -34,7 +34,7 @@ extension SQLiteStore {
         writer.keepOpen()
         readers?.keepOpen()
         log?.resume()
-        foreign?.resume()
+        externalChanges?.resume()
     }
 
     /// Returns the store's error for a failure of SQLite, and reopens a connection that cannot use its file.

@@ -89,7 +89,7 @@ extension QueueTransaction {
         _ table: String,
         _ events: SyncEvents? = nil
     ) throws -> Int {
-        var (removed, told) = (0, 0)
+        var (removed, reported) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         // The remaining lost rows belong to other accounts.
@@ -102,27 +102,27 @@ extension QueueTransaction {
             query.order = [SortKey(column: SystemColumn.id)]
             query.select = [SystemColumn.id]
             query.limit = Self.rowsAtOnce
-            let ids = try held.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
+            let ids = try unmasked.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
             var gone: [String] = []
             for id in ids {
-                guard let row = try held.inner.row(id: id, in: table) else { continue }
-                let mask = HeldMask.bits(row) ?? 0
+                guard let row = try unmasked.inner.row(id: id, in: table) else { continue }
+                let mask = MembershipMask.bits(row) ?? 0
                 if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
-                    removed += try held.inner.delete(ids: [id], in: table)
+                    removed += try unmasked.inner.delete(ids: [id], in: table)
                     gone.append(row.id)
                 } else if mask & own != 0 {
-                    try held.inner.setMask(mask & ~own, of: row, in: table)
+                    try unmasked.inner.setMask(mask & ~own, of: row, in: table)
                 }
             }
             try forgetOwnStates(of: gone, in: table)
-            if removed - told >= Self.rowsAtOnce {
+            if removed - reported >= Self.rowsAtOnce {
                 events?.send(.rowsRemoved(table: table, removed: removed))
-                told = removed
+                reported = removed
             }
             guard ids.count == Self.rowsAtOnce else { break }
             last = ids.last
         }
-        try held.setTaken(try held.taken(table) & (others | 1), table)
+        try unmasked.setTaken(try unmasked.taken(table) & (others | 1), table)
         try forgetQueries(of: account, table)
         return removed
     }

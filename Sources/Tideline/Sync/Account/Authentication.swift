@@ -58,7 +58,7 @@ public struct SignInRequired: Error, Sendable, Hashable {
     public init(_ reason: String? = nil) { self.reason = reason }
 
     /// Returns whether an error of an app's authentication means that the user has to sign in.
-    static func isMeant(by error: any Error) -> Bool {
+    static func isImplied(by error: any Error) -> Bool {
         switch error {
         case is SignInRequired: true
         case let error as SyncError: error.code == .unauthorized

@@ -106,17 +106,17 @@ actor TokenKeeper {
     private static let lookupsMax = 5
 
     /// Returns the credentials that replace those that the server rejected.
-    func renewed(after refused: Credentials) async throws -> Credentials? {
-        if let kept, kept.account == refused.account, kept.token == refused.token {
+    func renewed(after rejected: Credentials) async throws -> Credentials? {
+        if let kept, kept.account == rejected.account, kept.token == rejected.token {
             if isRenewing {
                 try await renewal()
             } else {
                 isRenewing = true
                 if Task.hasOwnExecutor {
                     // Another task would run outside of simulated time.
-                    try await renew(refused.account).get()
+                    try await renew(rejected.account).get()
                 } else {
-                    Task { await renew(refused.account) }
+                    Task { await renew(rejected.account) }
                     try await renewal()
                 }
             }
@@ -191,7 +191,7 @@ actor TokenKeeper {
     private func failure(_ error: any Error) async -> any Error {
         if Task.isCancelled { return CancellationError() }
         if let error = error as? SyncError, error.code == .suspended { return error }
-        if SignInRequired.isMeant(by: error) { return SyncError.signInRequired(error) }
+        if SignInRequired.isImplied(by: error) { return SyncError.signInRequired(error) }
         // The app signed the account out while the token was requested.
         if await account() == nil { return SyncError.signInRequired(error) }
         return TransportError.noToken(error)

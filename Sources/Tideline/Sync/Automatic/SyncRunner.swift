@@ -10,7 +10,7 @@ struct SyncRunner: Sendable {
     private let policy: SyncPolicy
     private let publish: @Sendable (SyncStatus) -> Void
     private let ended: @Sendable (SyncError?) -> Void
-    private let place = LivePlace()
+    private let place = LastEventID()
     private let pulled = PulledTables()
     private let inbox: AsyncStream<SyncMachine.Event>
     private let send: @Sendable (SyncMachine.Event) -> Void
@@ -31,7 +31,7 @@ struct SyncRunner: Sendable {
     }
 
     /// Handles an event from outside, such as a sign-in.
-    func tell(_ event: SyncMachine.Event) {
+    func handle(_ event: SyncMachine.Event) {
         send(event)
         // The server decides by the token which tables a stream reports.
         if event == .accountChanged { pulled.reopen() }
@@ -48,8 +48,8 @@ struct SyncRunner: Sendable {
         await withDiscardingTaskGroup { group in
             group.addTask { await watch(changes) }
             if let busy, let periods {
-                tell(of: busy)
-                group.addTask { for await _ in periods { tell(of: busy) } }
+                reportBusyPeriods(of: busy)
+                group.addTask { for await _ in periods { reportBusyPeriods(of: busy) } }
             }
             group.addTask { for await step in steps { send(.progress(step)) } }
             group.addTask {
@@ -92,7 +92,7 @@ struct SyncRunner: Sendable {
     }
 
     /// Reports a wait that the server asks for, or its end.
-    private func tell(of service: RemoteService) {
+    private func reportBusyPeriods(of service: RemoteService) {
         let time = service.busyTime
         if time > .zero, let until = service.busyUntil {
             send(.busy(until: until, time))
@@ -125,7 +125,9 @@ struct SyncRunner: Sendable {
 
     private func listenToEvents() async {
         // One table that the caller may not read would end the stream for all tables.
-        let (tables, readable) = pulled.unrefused(of: policy.pulls(of: engine.syncedTableNames))
+        let (tables, readable) = pulled.acceptedTables(
+            of: policy.pulls(of: engine.syncedTableNames)
+        )
         do {
             guard !tables.isEmpty else { return send(.listenEnded(isSupported: true)) }
             let events = LiveEvents(
@@ -219,7 +221,7 @@ struct SyncRunner: Sendable {
             return nil
         } catch {
             let status = (error as? SyncError)?.statusCode
-            if let status, [401, 403, 404, 405].contains(status) { pulled.refused(pull) }
+            if let status, [401, 403, 404, 405].contains(status) { pulled.rejected(pull) }
             return error
         }
     }
@@ -259,7 +261,7 @@ struct SyncRunner: Sendable {
 private final class PulledTables: Sendable {
     private struct State {
         /// The pulls that the server rejected the last time they ran.
-        var refused: Set<SyncPolicy.Pull> = []
+        var rejected: Set<SyncPolicy.Pull> = []
         /// The tables that were pulled.
         var succeeded: Set<String> = []
         var listener: AsyncStream<Void>.Continuation?
@@ -267,12 +269,12 @@ private final class PulledTables: Sendable {
 
     private let state = Mutex(State())
 
-    func refused(_ pull: SyncPolicy.Pull) { state.withLock { _ = $0.refused.insert(pull) } }
+    func rejected(_ pull: SyncPolicy.Pull) { state.withLock { _ = $0.rejected.insert(pull) } }
 
     func succeeded(_ pull: SyncPolicy.Pull) {
         state.withLock { state in
             state.succeeded.insert(pull.table)
-            if state.refused.remove(pull) != nil { state.listener?.yield() }
+            if state.rejected.remove(pull) != nil { state.listener?.yield() }
         }
     }
 
@@ -285,12 +287,12 @@ private final class PulledTables: Sendable {
 
     /// Returns the tables whose pulls the server does not reject, and a stream that yields when a rejected pull
     /// succeeds.
-    func unrefused(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
+    func acceptedTables(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         return state.withLock { state in
             state.listener = continuation
-            let refused = Set(state.refused.map(\.table))
-            return (Set(pulls.map(\.table)).subtracting(refused), stream)
+            let rejected = Set(state.rejected.map(\.table))
+            return (Set(pulls.map(\.table)).subtracting(rejected), stream)
         }
     }
 }

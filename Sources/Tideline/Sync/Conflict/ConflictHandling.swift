@@ -44,8 +44,8 @@ struct CustomPolicyRunner {
     let engine: SyncEngine
 
     /// Calls the handler until the row does not change during a call, and stores the resolution.
-    func ask(_ settling: PushSettling) async throws -> PushSettled {
-        let sent = settling.operation
+    func ask(_ decided: DecidedOperation) async throws -> SettlementResult {
+        let sent = decided.operation
         guard case .custom(let handler) = engine.policy(sent.table).kind else { return .gone }
         for _ in 0..<max(1, engine.limits.conflictsMax) {
             guard let view = try await engine.read({ try ConflictView($0, of: sent) }) else {
@@ -74,10 +74,10 @@ struct CustomPolicyRunner {
                 if Task.isCancelled || engine.calls.isSuspended { return .gone }
                 (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
             }
-            let settled = try await store(resolution, view, text(failure, settling, view.server))
-            if let settled { return settled }
+            let result = try await store(resolution, view, text(failure, decided, view.server))
+            if let result { return result }
         }
-        return try await park(settling)
+        return try await park(decided)
     }
 
     /// Rejects a resolution that breaks a rule in a value that is not the server's.
@@ -90,9 +90,9 @@ struct CustomPolicyRunner {
     }
 
     /// Parks the operation, because the row was edited during each call of the handler.
-    private func park(_ settling: PushSettling) async throws -> PushSettled {
-        let sent = settling.operation
-        let text = text(SyncError.restlessRow(sent), settling, nil)
+    private func park(_ decided: DecidedOperation) async throws -> SettlementResult {
+        let sent = decided.operation
+        let text = text(SyncError.restlessRow(sent), decided, nil)
         return try await engine.transaction { queue in
             guard let view = try ConflictView(queue.reader, of: sent) else { return .gone }
             return try Settlement(queue: queue).resolve(view, .fail, text)
@@ -101,13 +101,13 @@ struct CustomPolicyRunner {
 
     private func text(
         _ failure: String?,
-        _ settling: PushSettling,
+        _ decided: DecidedOperation,
         _ server: ServerState?
     ) -> ParkText {
         var text = SettlementRules(engine: engine).parkText(
-            settling.operation,
+            decided.operation,
             server,
-            settling.answer
+            decided.answer
         )
         if let failure { text.message = failure }
         return text
@@ -118,7 +118,7 @@ struct CustomPolicyRunner {
         _ resolution: Resolution,
         _ view: ConflictView,
         _ text: ParkText
-    ) async throws -> PushSettled? {
+    ) async throws -> SettlementResult? {
         try await engine.transaction { queue in
             guard let now = try ConflictView(queue.reader, of: view.operation) else { return .gone }
             guard now == view else { return nil }

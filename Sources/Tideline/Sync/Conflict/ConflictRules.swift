@@ -16,7 +16,7 @@ package enum ConflictOutcome: Sendable, Hashable {
     /// No attempt took effect, and the server's row is unchanged, so there is no conflict.
     ///
     /// The operation is retried with a new request.
-    case tryAnew(QueuedOperation)
+    case retry(QueuedOperation)
     /// An earlier form of the operation arrived and resulted in this row; the changes made since are sent on
     /// top of it.
     case rebase(Row)
@@ -74,7 +74,7 @@ package enum ConflictRules {
         }
         // The response did not come from the server, so no policy applies.
         if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
-            return .tryAnew(withNewRequest(operation))
+            return .retry(withNewRequest(operation))
         }
         // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown, this applies
         // only if the tombstone has other values, because it may result from this insert, deleted since. An
@@ -234,7 +234,7 @@ package enum ConflictRules {
     /// Returns the same operation with a new request, because no attempt took effect.
     private static func withNewRequest(_ operation: QueuedOperation) -> QueuedOperation {
         var again = operation
-        again.startAnew()
+        again.resetAttempts()
         again.conflicts = operation.conflicts
         return again
     }
@@ -258,7 +258,7 @@ package enum ConflictRules {
         _ server: ServerState
     ) -> QueuedOperation {
         var again = operation
-        again.startAnew()
+        again.resetAttempts()
         again.conflicts = operation.conflicts + 1
         again.basisVersion = server.version
         switch (operation.kind, server) {

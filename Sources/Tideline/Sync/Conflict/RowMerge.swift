@@ -98,7 +98,7 @@ package enum RowMerge {
             theirs: names.map { theirs[$0] ?? .null },
             isSame: { _, one, two in isSame(one, two) },
             addsUp: { addsUp && rules[names[$0]]?.isClosure ?? false },
-            settle: { place, base, mine, theirs in
+            resolve: { place, base, mine, theirs in
                 let type = schema?.column(named: names[place])?.type
                 guard let rule = rules[names[place]] else {
                     return members(base: base, mine: mine, theirs: theirs)

@@ -34,12 +34,12 @@ package enum ServerState: Sendable, Hashable {
 
     /// Returns the later of a known state and a new one; the new one if their order cannot
     /// be determined.
-    package static func later(_ known: ServerState?, _ told: ServerState) -> ServerState {
-        guard let known else { return told }
-        if let first = known.updatedAt, let second = told.updatedAt, first > second {
+    package static func later(_ known: ServerState?, _ reported: ServerState) -> ServerState {
+        guard let known else { return reported }
+        if let first = known.updatedAt, let second = reported.updatedAt, first > second {
             return known
         }
-        return told
+        return reported
     }
 
     /// Returns the later of two states: the one in a response to an operation, and one that was pulled while

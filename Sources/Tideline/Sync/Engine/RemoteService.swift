@@ -125,11 +125,11 @@ struct RemoteService: Sendable {
                 ($0.status, AnswerProof.wantsSignIn($0))
             }
         }
-        clock.hear(response.headers["Date"], at: environment.now())
+        clock.note(response.headers["Date"], at: environment.now())
         signs.learn(ServerSigns(of: response))
         schema.learn(response)
-        hear(response, sentAt: number)
-        return (response, generation.hear(AnswerSigns(response), asked: dialect))
+        note(response, sentAt: number)
+        return (response, generation.note(AnswerSigns(response), asked: dialect))
     }
 
     /// Sends a request with the token of the account that is signed in.

@@ -75,14 +75,19 @@ final class SyncEngine: Sendable {
     ) async throws -> Result {
         let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
         let limits = limits
-        let turn = HeldTurn.current
+        let turn = ActiveTurn.current
         let local = catalog.localColumns
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
             try turn?.check()
             let local = local.isEmpty ? nil : LocalColumnWriter($0, local)
-            let held = HeldRows(local ?? $0, account: account, catalog: catalog, local: local)
+            let unmasked = UnmaskedWriter(
+                local ?? $0,
+                account: account,
+                catalog: catalog,
+                local: local
+            )
             let queue = QueueTransaction(
-                held: held,
+                unmasked: unmasked,
                 catalog: catalog,
                 account: account,
                 limits: limits,
@@ -104,7 +109,7 @@ final class SyncEngine: Sendable {
         let (catalog, account) = (catalog, await account())
         return try await wrapped {
             try await self.store.read {
-                let rows = HeldRowsReader(inner: $0, catalog: catalog)
+                let rows = UnmaskedReader(inner: $0, catalog: catalog)
                 return try body(QueueReader(store: rows, catalog: catalog, account: account))
             }
         }

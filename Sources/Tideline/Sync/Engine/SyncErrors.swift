@@ -100,7 +100,7 @@ extension SyncError {
         )
     }
 
-    static func errorSettled() -> SyncError {
+    static func errorResolved() -> SyncError {
         SyncError(
             .notFound,
             "This error is already resolved: its operation was released, sent or discarded. "
@@ -109,7 +109,7 @@ extension SyncError {
     }
 
     /// The error text of a rejected operation; `contested` are columns that both sides changed.
-    static func refusedOperation(
+    static func rejectedOperation(
         _ operation: QueuedOperation,
         _ server: ServerState?,
         _ answer: PushAnswer,
@@ -315,7 +315,7 @@ extension SyncError {
         )
     }
 
-    static func foreignLink() -> SyncError {
+    static func linkToOtherOrigin() -> SyncError {
         SyncError(
             .badResponse,
             "The server sent a next link to another origin. It was not followed. Check the server's links."
@@ -351,7 +351,7 @@ extension SyncError {
         case (.unauthorized, _):
             signInWanted("pull of '\(table)'", reason: answer?.problem)
         case (.rejected(let status), _):
-            refused("the pull of '\(table)'", status, answer?.problem)
+            rejected("the pull of '\(table)'", status, answer?.problem)
         case (.badPage, nil), (.unproven, nil):
             SyncError(
                 .badResponse,
@@ -406,7 +406,7 @@ extension SyncError {
         case .unauthorized:
             pullFailed(failure, table: table, answer: answer, server: server)
         case .rejected(let status) where 400..<500 ~= status:
-            refused("the verification of '\(table)'", status, answer.problem)
+            rejected("the verification of '\(table)'", status, answer.problem)
         case .network, .rejected, .badPage, .tooManyPages, .changingServer, .missingLink:
             unexpectedAnswer(answer, from: server, to: "the verification of '\(table)'")
         }
@@ -423,7 +423,7 @@ extension SyncError {
         )
     }
 
-    private static func refused(_ what: String, _ status: Int, _ reason: String?) -> SyncError {
+    private static func rejected(_ what: String, _ status: Int, _ reason: String?) -> SyncError {
         let remedy =
             status == 404
             ? "Check the endpoint, and that the server has this table."

@@ -137,15 +137,15 @@ final class SyncGate: Sendable {
     private func lead(_ body: () async throws -> PushResult) async throws -> PushResult {
         do {
             let result = try await withTurn(.push, body)
-            tell(.ended(.success(result)))
+            finish(.ended(.success(result)))
             return result
         } catch {
-            tell(Task.isCancelled ? .abandoned : .ended(.failure(error)))
+            finish(Task.isCancelled ? .abandoned : .ended(.failure(error)))
             throw error
         }
     }
 
-    private func tell(_ end: PushEnd) {
+    private func finish(_ end: PushEnd) {
         let followers = state.withLock { state in
             defer { state.followers = [:] }
             state.isPushing = false

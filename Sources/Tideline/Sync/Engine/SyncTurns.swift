@@ -51,8 +51,8 @@ package struct SyncTurns: Sendable {
         var left: [(id: Int, job: Job)] = []
         for one in waiting {
             let isFree = running.values.allSatisfy { one.job.runs(beside: $0) }
-            let overtakesNobody = left.allSatisfy { one.job.runs(beside: $0.job) }
-            if isFree, overtakesNobody, running.count < pullsMax || running.isEmpty {
+            let keepsOrder = left.allSatisfy { one.job.runs(beside: $0.job) }
+            if isFree, keepsOrder, running.count < pullsMax || running.isEmpty {
                 running[one.id] = one.job
                 started.append(one.id)
             } else {

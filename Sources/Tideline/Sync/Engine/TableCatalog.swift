@@ -163,8 +163,8 @@ struct TableCatalog: Sendable {
     }
 
     /// Returns the condition on a table's rows that finds the same ones as a comparison of decoded records.
-    func meant(_ condition: QueryExpression, in table: String) -> QueryExpression {
-        absent[table]?.meant(Filter(condition))?.expression ?? condition
+    func applyingDefaults(_ condition: QueryExpression, in table: String) -> QueryExpression {
+        absent[table]?.applyingDefaults(Filter(condition))?.expression ?? condition
     }
 
     /// Returns the values that a table's model has for columns without a value; nil if the table has no model.

@@ -101,7 +101,7 @@ struct TableEndpoint: Sendable {
         }
         guard let url = URL(string: text) else { throw SyncError.badLink() }
         // Tokens and ids are sent only to the endpoint's origin (docs/SYNC.md, Accounts).
-        guard isOrigin(of: url) else { throw SyncError.foreignLink() }
+        guard isOrigin(of: url) else { throw SyncError.linkToOtherOrigin() }
         return url
     }
 

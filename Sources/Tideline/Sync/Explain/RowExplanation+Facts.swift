@@ -170,13 +170,13 @@ extension RowExplanation {
     // MARK: - Queries
 
     private mutating func addMembership(_ facts: RowFacts) {
-        let bits = facts.heldBits ?? 0
+        let bits = facts.membershipBits ?? 0
         let names = facts.queries.filter { $0.bits & bits != 0 }.map { "'\($0.id)'" }
         let isInUnnamed = bits & (1 << Int64(QueryHold.withoutID)) != 0
         let isPending = !facts.operations.isEmpty
         guard !names.isEmpty || isInUnnamed else {
             if facts.lost != nil || facts.isOfFormerEpoch { return }
-            switch facts.heldBits {
+            switch facts.membershipBits {
             // A local change stays until it is sent.
             case nil where isPending: break
             case nil:

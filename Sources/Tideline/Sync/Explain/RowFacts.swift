@@ -51,7 +51,7 @@ package struct RowFacts: Sendable {
     /// Whether the row's values may differ from those that the server sent with its version.
     package var isUncertain = false
     /// The membership mask; nil if no query has reported the row.
-    package var heldBits: Int64?
+    package var membershipBits: Int64?
     /// The operations on the row, in order.
     package var operations: [QueuedOperation] = []
     package var rejection: Rejection?
@@ -76,10 +76,10 @@ extension QueueReader {
         var facts = RowFacts(table: table, itemID: itemID)
         facts.row = try store.row(id: .string(itemID), in: table)
         var masks = TableQuery(filter: .equal(SystemColumn.id, .string(itemID)))
-        masks.select = [SystemColumn.id, HeldMask.name]
-        facts.heldBits = try store.rows(masks, in: table).first.flatMap(HeldMask.bits)
-        facts.isOfFormerEpoch = (facts.heldBits ?? 0) & HeldMask.former != 0
-        facts.heldBits = facts.heldBits.map { $0 & ~HeldMask.former }
+        masks.select = [SystemColumn.id, MembershipMask.name]
+        facts.membershipBits = try store.rows(masks, in: table).first.flatMap(MembershipMask.bits)
+        facts.isOfFormerEpoch = (facts.membershipBits ?? 0) & MembershipMask.former != 0
+        facts.membershipBits = facts.membershipBits.map { $0 & ~MembershipMask.former }
         if let lost = try lost(table, itemID) {
             facts.lost =
                 switch lost.server {

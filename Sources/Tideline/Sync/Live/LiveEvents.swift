@@ -24,7 +24,7 @@ struct LiveEvents: Sendable {
     let remote: RemoteService
     let tables: [String]
     /// The id of the last event, so that the server reports the later events.
-    let place: LivePlace
+    let place: LastEventID
 
     /// Calls `opened` once the stream is open, and `changed` for each table that an event names.
     ///
@@ -103,7 +103,7 @@ private final class Silence: Sendable {
 }
 
 /// The id of the last event.
-final class LivePlace: Sendable {
+final class LastEventID: Sendable {
     private let state = Mutex<String?>(nil)
 
     var id: String? {
@@ -137,7 +137,7 @@ extension RemoteService {
             }
         )
         let type = stream.headers["Content-Type"]?.lowercased() ?? ""
-        hear(
+        note(
             status: stream.status,
             headers: stream.headers,
             sentAt: number,

@@ -28,8 +28,8 @@ struct PageApply {
         self.table = table
         bit = hold.bit
         formerBits = hold.formerBits
-        otherBits = try queue.held.taken(table) & ~hold.bit & ~(hold.formerBits ?? 0)
-        store = queue.held.inner
+        otherBits = try queue.unmasked.taken(table) & ~hold.bit & ~(hold.formerBits ?? 0)
+        store = queue.unmasked.inner
         pending = try queue.reader.pendingIDs(table)
         lost = try queue.reader.lostIDs(table)
         former = try queue.reader.former(table)
@@ -122,9 +122,9 @@ struct PageApply {
             if formerBits == nil || isBoundary || otherBits != 0 || hasFormer {
                 if hasFormer, try isLost(row, id, &counts) { continue }
                 let stored = try store.row(id: id, in: table)
-                let own = stored.flatMap(HeldMask.bits) ?? 0
+                let own = stored.flatMap(MembershipMask.bits) ?? 0
                 if formerBits == nil || isBoundary, let version = stored?.version,
-                    version == row.version, own & bit != 0, own & HeldMask.former == 0
+                    version == row.version, own & bit != 0, own & MembershipMask.former == 0
                 {
                     // On a page of changes this is the response to this device's own push.
                     if !isBoundary { counts.applied += 1 }
@@ -142,13 +142,15 @@ struct PageApply {
     /// Replaces the stored rows, whatever their state.
     func replace(_ rows: [Row]) throws {
         var deleted = RowMember(SystemColumn.deleted)
-        let held = try rows.map { row in
+        let masked = try rows.map { row in
             let stored = try row["id"].flatMap { try store.row(id: $0, in: table) }
-            var held = deleted.removed(from: row)
-            held[HeldMask.name] = .integer(bit | (stored.flatMap(HeldMask.bits) ?? 0) & otherBits)
-            return held
+            var masked = deleted.removed(from: row)
+            masked[MembershipMask.name] = .integer(
+                bit | (stored.flatMap(MembershipMask.bits) ?? 0) & otherBits
+            )
+            return masked
         }
-        try store.put(held, in: table)
+        try store.put(masked, in: table)
     }
 
     /// Clears bits in the masks of rows, and removes the rows that have no bit left.
@@ -191,8 +193,8 @@ struct PageApply {
     ///
     /// If so, the row is not changed, and the server's row is stored with the record of the loss.
     private func isLost(_ row: Row, _ id: Value, _ counts: inout Counts) throws -> Bool {
-        guard let stored = try store.row(id: id, in: table), let own = HeldMask.bits(stored),
-            own & HeldMask.former != 0, former?.restore.hasLost(stored, server: row) == true
+        guard let stored = try store.row(id: id, in: table), let own = MembershipMask.bits(stored),
+            own & MembershipMask.former != 0, former?.restore.hasLost(stored, server: row) == true
         else { return false }
         let isTombstone = row[SystemColumn.deleted] == true
         let record = LostRecord(
@@ -231,13 +233,13 @@ struct PageApply {
             var deleted = [key]
             return try remove(&deleted, &counts)
         }
-        var mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
+        var mask = (MembershipMask.bits(stored) ?? 0) & ~MembershipMask.former
         if !isTombstone { mask |= bit }
         if !isTombstone, stored.version == row.version || stored.hasValues(of: row) {
             try queue.removeLost(table, id)
-            var held = JSONRowReader.withoutDeleted(row)
-            held[HeldMask.name] = .integer(mask)
-            try store.put([held], in: table)
+            var masked = JSONRowReader.withoutDeleted(row)
+            masked[MembershipMask.name] = .integer(mask)
+            try store.put([masked], in: table)
             counts.applied += 1
             return
         }
@@ -252,13 +254,13 @@ struct PageApply {
     /// A row without any bit is removed, unless it has pending operations or is lost.
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
-        let mask = HeldMask.bits(row) ?? 0
+        let mask = MembershipMask.bits(row) ?? 0
         let rest = mask & ~bits
         counts.isWritten = true
         let item = id.text ?? ""
         if rest == 0, !pending.contains(ItemKey(item)), try !isRecordedLost(item) {
             counts.removed += try store.delete(ids: [id], in: table)
-        } else if rest != mask || row[HeldMask.name] == .null {
+        } else if rest != mask || row[MembershipMask.name] == .null {
             try store.setMask(rest, of: row, in: table)
         }
     }
@@ -276,8 +278,8 @@ struct PageApply {
         if let stored = try store.row(id: key, in: table), removal == nil {
             // The server has returned the row since the restore, so the state that later replaces the operation
             // is a new one.
-            let mask = HeldMask.bits(stored) ?? 0
-            let shown = (mask | bit) & ~HeldMask.former
+            let mask = MembershipMask.bits(stored) ?? 0
+            let shown = (mask | bit) & ~MembershipMask.former
             if shown != mask { try store.setMask(shown, of: stored, in: table) }
         }
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
@@ -322,19 +324,19 @@ struct PageApply {
     /// The read could not return the row. Once the server has accepted the row, the query returns it.
     private func hold(_ id: Value, insteadOf bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
-        let mask = HeldMask.bits(row) ?? 0
-        let held = mask & ~bits | bit
-        guard held != mask else { return }
+        let mask = MembershipMask.bits(row) ?? 0
+        let newMask = mask & ~bits | bit
+        guard newMask != mask else { return }
         counts.isWritten = true
-        try store.setMask(held, of: row, in: table)
+        try store.setMask(newMask, of: row, in: table)
     }
 
     /// Removes rows that no query contains after a response to a push.
-    func removeUnheld() throws -> Counts {
+    func removeRowsWithoutQuery() throws -> Counts {
         var counts = Counts()
-        guard try queue.reader.hasUnheld(table) else { return counts }
+        guard try queue.reader.hasRowsWithoutQuery(table) else { return counts }
         try eachID(Filter(Self.mask(.eq, .integer(0)))) { try release($0, 0, &counts) }
-        try queue.setHasUnheld(false, table)
+        try queue.setHasRowsWithoutQuery(false, table)
         counts.isWritten = true
         return counts
     }
@@ -344,10 +346,14 @@ struct PageApply {
     /// Without a filter, this applies to every row that the account may see, whatever queries contain it.
     func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
-        let foreignBits = try queue.held.foreignBits(table)
+        let otherAccountBits = try queue.unmasked.otherAccountBits(table)
         try eachID(filter) { id in
             guard let text = id.text, !seen.contains(text) else { return }
-            try release(id, filter == nil ? ~(foreignBits | HeldMask.former) : bit, &counts)
+            try release(
+                id,
+                filter == nil ? ~(otherAccountBits | MembershipMask.former) : bit,
+                &counts
+            )
         }
         return counts
     }
@@ -376,12 +382,16 @@ struct PageApply {
     }
 
     private static func mask(_ comparison: Comparison, _ value: Value) -> QueryExpression {
-        .compare(comparison, QueryExpression(.field(HeldMask.name)), QueryExpression(.value(value)))
+        .compare(
+            comparison,
+            QueryExpression(.field(MembershipMask.name)),
+            QueryExpression(.value(value))
+        )
     }
 
     /// Returns a condition that tests a bit: the mask divided by the bit is odd.
     private static func holds(_ bit: Int64) -> QueryExpression {
-        let mask = QueryExpression(.field(HeldMask.name))
+        let mask = QueryExpression(.field(MembershipMask.name))
         let quotient = QueryExpression(
             .arithmetic(.div, mask, QueryExpression(.value(.integer(bit))))
         )

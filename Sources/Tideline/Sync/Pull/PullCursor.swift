@@ -130,5 +130,5 @@ package struct QueryHold: Sendable, Hashable {
     package static let takenType = 10
 
     /// The `keyType` of the flag that rows without any bit may be present.
-    package static let unheldType = 11
+    package static let rowsWithoutQueryType = 11
 }

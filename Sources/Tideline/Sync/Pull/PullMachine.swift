@@ -2,7 +2,7 @@
 //
 // Pure. The order of calls:
 //
-//     start() -> { received(_:) | refused() | failed(_:) | waited() }* -> applied() -> … -> .finish
+//     start() -> { received(_:) | rejected() | failed(_:) | waited() }* -> applied() -> … -> .finish
 //
 // `applied()`: the page was accepted; the next request may be sent while it is stored.
 //
@@ -63,7 +63,7 @@ package struct PullMachine: Sendable {
     /// The epoch that the cursor belongs to; nil if the server sends none.
     package private(set) var epoch: String?
     private var startsOver: Bool
-    private var hasBegunAnew = false
+    private var hasRestarted = false
     private var state = State.idle
     package private(set) var requests = 0
     private var pages = 0
@@ -116,7 +116,7 @@ package struct PullMachine: Sendable {
         if isIncremental, let now = page.epoch {
             let isOther = epoch != nil && epoch != now
             epoch = now
-            if isOther { return beginAnew() }
+            if isOther { return restart() }
         }
         guard isIncremental else {
             epoch = page.epoch ?? epoch
@@ -125,7 +125,7 @@ package struct PullMachine: Sendable {
         if case .request(let from?) = request {
             // If a server tracks changes, its list omits tombstones and the changes report them. If it has
             // removed tombstones since the cursor, it cannot report all deletes.
-            if page.tracksChanges || isLater(page.horizon, than: from) { return beginAnew() }
+            if page.tracksChanges || isLater(page.horizon, than: from) { return restart() }
         }
         // A list without a link tracks no changes, whatever its header field says.
         let isTracked = page.tracksChanges && (page.nextLink ?? page.deltaLink) != nil
@@ -153,7 +153,7 @@ package struct PullMachine: Sendable {
         }
         guard let link = page.deltaLink else {
             // The pages may be incomplete: a server that no longer tracks changes responds like this.
-            return hasBegunAnew ? finish(.missingLink) : beginAnew()
+            return hasRestarted ? finish(.missingLink) : restart()
         }
         position = .link(link)
         return apply(then: nil)
@@ -185,9 +185,9 @@ package struct PullMachine: Sendable {
     /// Restarts the pull, because the cursor is not valid at this server.
     ///
     /// The page, if one arrived, is not stored: it was requested with that cursor.
-    private mutating func beginAnew() -> Action {
-        guard !hasBegunAnew else { return finish(.changingServer) }
-        hasBegunAnew = true
+    private mutating func restart() -> Action {
+        guard !hasRestarted else { return finish(.changingServer) }
+        hasRestarted = true
         position = .start
         startsOver = true
         return ask(.request(from: nil), 1)
@@ -197,13 +197,13 @@ package struct PullMachine: Sendable {
     ///
     /// `isProven` is true if the response certainly comes from the server. After any other response the cursor
     /// is not changed, and the request is sent a second time, because a proxy's response is often temporary.
-    package mutating func refused(
+    package mutating func rejected(
         status: Int,
         retryAfter: Duration?,
         isProven: Bool = true
     ) -> Action {
         guard case .asking(let request, let attempt) = state else {
-            preconditionFailure("refused() with nothing asked")
+            preconditionFailure("rejected() with nothing asked")
         }
         if !isProven, status != 408, status != 429, status < 500 {
             guard attempt < min(2, limits.attemptsMax) else {
@@ -225,12 +225,12 @@ package struct PullMachine: Sendable {
             return finish(.badPage)
         case 400, 410:
             // The link has expired, or the server can no longer read it.
-            guard isFollowingChanges, !hasBegunAnew else {
+            guard isFollowingChanges, !hasRestarted else {
                 return finish(.rejected(status: status))
             }
             // It may belong to another epoch, which the next response shows.
             epoch = nil
-            return beginAnew()
+            return restart()
         default:
             return finish(.rejected(status: status))
         }
@@ -295,8 +295,8 @@ package struct PullMachine: Sendable {
     }
 
     private func isLater(_ text: String?, than other: String?) -> Bool {
-        guard let text, let stamp = Timestamp(text) else { return false }
+        guard let text, let timestamp = Timestamp(text) else { return false }
         guard let other, let before = Timestamp(other) else { return true }
-        return stamp > before
+        return timestamp > before
     }
 }

@@ -45,8 +45,8 @@ extension QueueReader {
     }
 
     /// Returns whether there may be rows that no query contains.
-    func hasUnheld(_ table: String) throws -> Bool {
-        try config(table, "", QueryHold.unheldType) != nil
+    func hasRowsWithoutQuery(_ table: String) throws -> Bool {
+        try config(table, "", QueryHold.rowsWithoutQueryType) != nil
     }
 
     /// Returns whether all queries of a table with a cursor have been read completely since rows have
@@ -106,8 +106,9 @@ extension QueueReader {
 
 extension QueueTransaction {
     /// Removes a row that was removed from every query while its operation was pending.
-    func removeUnheld(_ id: String, _ table: String) throws {
-        guard let row = try held.inner.row(id: .string(id), in: table), HeldMask.bits(row) == 0
+    func removeRowWithoutQuery(_ id: String, _ table: String) throws {
+        guard let row = try unmasked.inner.row(id: .string(id), in: table),
+            MembershipMask.bits(row) == 0
         else { return }
         try store.delete(ids: [.string(id)], in: table)
     }
@@ -148,8 +149,8 @@ extension QueueTransaction {
     }
 
     /// Stores whether there may be rows that no query contains.
-    func setHasUnheld(_ hasUnheld: Bool, _ table: String) throws {
-        _ = try set(hasUnheld ? "1" : nil, table, "", QueryHold.unheldType)
+    func setHasRowsWithoutQuery(_ hasRowsWithoutQuery: Bool, _ table: String) throws {
+        _ = try set(hasRowsWithoutQuery ? "1" : nil, table, "", QueryHold.rowsWithoutQueryType)
     }
 
     /// Removes every cursor of a table.
@@ -173,14 +174,14 @@ extension QueueTransaction {
         try takeOverRenamedLostRows()
         let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
         for (table, rows) in try reader.renamedRecords() {
-            let isHeld: Filter = .greater(HeldMask.name, .integer(-1))
-            let hasHeld = try held.inner.count(isHeld, in: table) > 0
+            let isMember: Filter = .greater(MembershipMask.name, .integer(-1))
+            let hasMembers = try unmasked.inner.count(isMember, in: table) > 0
             for row in rows {
                 guard let key = row["key"]?.text, case .integer(let type) = row["keyType"],
                     let keyType = Int(exactly: type), let id = row["id"]
                 else { continue }
                 try store.delete(ids: [id], in: SystemTables.config)
-                guard hasHeld || !positions.contains(type) else { continue }
+                guard hasMembers || !positions.contains(type) else { continue }
                 var renamed = row
                 renamed["id"] = .string(QueueReader.configID(table, key, keyType))
                 renamed["table"] = .string(table)

@@ -32,8 +32,10 @@ enum PullRequest {
         }
         request.includesDeleted = true
         request.order = [SortKey(column: SystemColumn.updatedAt)]
-        if let from, let stamp = Timestamp(from) {
-            request.narrow(.compare(.ge, .updatedAt, QueryExpression(.value(.date(stamp.date)))))
+        if let from, let timestamp = Timestamp(from) {
+            request.narrow(
+                .compare(.ge, .updatedAt, QueryExpression(.value(.date(timestamp.date))))
+            )
         }
         return request
     }

@@ -48,13 +48,13 @@ struct PullRun {
             case .finish(let failure):
                 try await steps.keep(machine.pageRowsKept, before: pageRowsBefore)
                 if let failure { throw steps.error(failure, answer) }
-                var looks = 0
+                var lookups = 0
                 if machine.epoch != nil {
                     let found = try await steps.findLostRows(inPages: result.lost)
-                    (result.lost, looks) = (found.lost, found.requests)
+                    (result.lost, lookups) = (found.lost, found.requests)
                     result.removed += found.removed
                 }
-                result.requests = machine.requests + looks
+                result.requests = machine.requests + lookups
                 engine.lastPulls.withLock { $0[steps.table] = engine.environment.now() }
                 return result
             }
@@ -72,7 +72,7 @@ struct PullRun {
             isReading: isReading,
             epoch: machine.epoch
         )
-        action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
+        action = answer.map { $0.pass(to: &machine) } ?? machine.failed(.unreachable)
     }
 
     /// Takes a page from the machine, which then continues with the next request.

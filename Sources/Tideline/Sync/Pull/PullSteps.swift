@@ -19,10 +19,10 @@ struct PullAnswer: Sendable {
     /// The time from the request to the last byte.
     var time: Duration = .zero
 
-    func told(to machine: inout PullMachine) -> PullMachine.Action {
+    func pass(to machine: inout PullMachine) -> PullMachine.Action {
         if let lost { return machine.failed(LostPage(lost)) }
         guard let summary else {
-            return machine.refused(status: status, retryAfter: retryAfter, isProven: isProven)
+            return machine.rejected(status: status, retryAfter: retryAfter, isProven: isProven)
         }
         return machine.received(summary, after: time)
     }
@@ -168,13 +168,13 @@ struct PullSteps: Sendable {
     }
 
     /// The position of a page.
-    private enum Place {
+    private enum PageSource {
         case request(from: String?)
         case follow(String)
         case classic(ClassicPage)
     }
 
-    private func place(of action: PullMachine.Action) -> Place? {
+    private func place(of action: PullMachine.Action) -> PageSource? {
         switch action {
         case .request(let from):
             dialect == .classic ? .classic(.from(from)) : .request(from: from)
@@ -186,7 +186,7 @@ struct PullSteps: Sendable {
         }
     }
 
-    private func response(at place: Place, rows: Int) async throws -> TransportResponse {
+    private func response(at place: PageSource, rows: Int) async throws -> TransportResponse {
         let page = RemoteService.Request.page(
             try url(of: place, rows: rows),
             rows: rows,
@@ -197,7 +197,7 @@ struct PullSteps: Sendable {
         return response
     }
 
-    private func url(of place: Place, rows: Int) throws -> URL {
+    private func url(of place: PageSource, rows: Int) throws -> URL {
         let schema = engine.catalog.schema(table)
         switch place {
         case .request(let from):
@@ -278,10 +278,10 @@ struct PullSteps: Sendable {
             counts.add(try page.endReading())
             hold.formerBits = nil
             try queue.setHold(hold, table, queryID)
-            try queue.held.setTaken(try queue.held.taken(table) & ~former, table)
+            try queue.unmasked.setTaken(try queue.unmasked.taken(table) & ~former, table)
             counts.isWritten = true
         }
-        if isLast { counts.add(try page.removeUnheld()) }
+        if isLast { counts.add(try page.removeRowsWithoutQuery()) }
         if try queue.setCursor(cursor, table, queryID) { counts.isWritten = true }
         // A pull without changes writes nothing: the time is then in memory only.
         if isLast, counts.isWritten { try queue.setLastPull(now, table) }
@@ -296,7 +296,7 @@ struct PullSteps: Sendable {
         _ now: Date
     ) throws -> PageApply.Counts {
         let hold = QueryHold(number: QueryHold.withoutID, formerBits: 0)
-        try queue.held.setTaken(try queue.held.taken(table) | hold.bit, table)
+        try queue.unmasked.setTaken(try queue.unmasked.taken(table) | hold.bit, table)
         let page = try PageApply(queue: queue, table: table, hold: hold)
         var counts = try page.apply(ready.page, since: nil)
         if ready.step.isLast {
@@ -318,10 +318,10 @@ extension QueueTransaction {
     ) throws -> QueryHold {
         let former = try reader.hold(table, queryID)
         if let former, !startsOver { return former }
-        let taken = try held.taken(table)
+        let taken = try unmasked.taken(table)
         let hold = QueryHold.reading(after: former, taken: taken)
         try setHold(hold, table, queryID)
-        try held.setTaken(taken | hold.bit, table)
+        try unmasked.setTaken(taken | hold.bit, table)
         return hold
     }
 }

@@ -78,7 +78,7 @@ struct PurgeRunner {
                             isOwn: false
                         )
                         let count = try queue.possiblyLost(of: table) {
-                            (HeldMask.bits($0) ?? 0) & others == 0
+                            (MembershipMask.bits($0) ?? 0) & others == 0
                         }
                         guard count == 0 else {
                             throw SyncError.possiblyLostRowsInPurge(count, table: table)
@@ -146,12 +146,14 @@ extension QueueTransaction {
     ) throws -> Int {
         // Before the first pull, it is not known that the server was restored.
         guard let former = try reader.former(table), former.cause != .sent else { return 0 }
-        var query = TableQuery(filter: .greater(HeldMask.name, .integer(HeldMask.former - 1)))
+        var query = TableQuery(
+            filter: .greater(MembershipMask.name, .integer(MembershipMask.former - 1))
+        )
         query.select = [
-            SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, HeldMask.name,
+            SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, MembershipMask.name,
         ]
         let isKnown = former.restore.commit != nil
-        return try held.inner.rows(query, in: table)
+        return try unmasked.inner.rows(query, in: table)
             .filter { !isKnown || former.restore.isBefore($0) }
             .count(where: isRemoved)
     }

@@ -39,18 +39,19 @@ extension QueueTransaction {
     /// Clears the bits of the queries that the server's row does not match.
     func confirmHolders(of server: Row, _ table: String) throws {
         let id = Value.string(server.id)
-        guard try held.taken(table) != 0, let stored = try held.inner.row(id: id, in: table),
-            let mask = HeldMask.bits(stored)
+        guard try unmasked.taken(table) != 0,
+            let stored = try unmasked.inner.row(id: id, in: table),
+            let mask = MembershipMask.bits(stored)
         else { return }
         // While the row had operations, it was removed from the last query.
-        if mask == 0 { return try setHasUnheld(true, table) }
+        if mask == 0 { return try setHasRowsWithoutQuery(true, table) }
         var rest = mask
-        for query in try held.holdingQueries(table, reader) where rest & query.bit != 0 {
+        for query in try unmasked.holdingQueries(table, reader) where rest & query.bit != 0 {
             if let filter = query.filter, !matches(server, filter, table) { rest &= ~query.bit }
         }
         guard rest != mask else { return }
-        try held.inner.setMask(rest, of: stored, in: table)
-        if rest == 0 { try setHasUnheld(true, table) }
+        try unmasked.inner.setMask(rest, of: stored, in: table)
+        if rest == 0 { try setHasRowsWithoutQuery(true, table) }
     }
 
     /// Returns whether the row matches, or the device cannot evaluate the filter.

@@ -100,7 +100,7 @@ package enum OperationRequest {
         _ schema: TableSchema?
     ) -> Row {
         var body: Row = ["id": .string(operation.itemID)]
-        for (name, value) in RowMerge.payload(local) where !isRefused(value, name, schema) {
+        for (name, value) in RowMerge.payload(local) where !isRejected(value, name, schema) {
             body[name] = value
         }
         return body
@@ -118,7 +118,7 @@ package enum OperationRequest {
         let base = basis?.base
         let newest = basis?.latest?.row ?? base
         var body = Row()
-        for (name, value) in RowMerge.payload(local) where !isRefused(value, name, schema) {
+        for (name, value) in RowMerge.payload(local) where !isRejected(value, name, schema) {
             let isUnknown = hasColumns && schema?.column(named: name) == nil
             if isUnknown, let base, RowMerge.same(base[name], value) { continue }
             body[name] =
@@ -127,7 +127,7 @@ package enum OperationRequest {
         return body
     }
 
-    private static func isRefused(_ value: Value, _ name: String, _ schema: TableSchema?) -> Bool {
+    private static func isRejected(_ value: Value, _ name: String, _ schema: TableSchema?) -> Bool {
         value.isNull && schema?.column(named: name)?.isNullable == false
     }
 

@@ -20,7 +20,7 @@ package struct PushAnswer: Sendable, Hashable {
     /// Whether the response says that the row does not exist or was deleted.
     package var lacksRow: Bool
     /// Whether the body does not contain a row: it is the page of a captive portal, or other text.
-    package var hasForeignBody: Bool
+    package var hasBodyWithoutRow: Bool
     /// Whether the server received the request before and no longer knows its outcome.
     package var wasRejectedAsRepeat: Bool
     /// Whether another request used the same id before: a copy of the store sent the operation in another form.
@@ -34,7 +34,7 @@ package struct PushAnswer: Sendable, Hashable {
     /// Whether the row was read separately, because the response had none.
     package var wasReadLater = false
     /// Whether the row in the response to a success may have values of another writer.
-    package var mayHoldOthers: Bool { isResolved || wasReadLater }
+    package var mayHaveOtherWrites: Bool { isResolved || wasReadLater }
     /// Whether the response is proven to come from the server (AnswerProof).
     ///
     /// The proof is a row with its version, a problem body, or a header field that only servers of tables send.
@@ -70,7 +70,7 @@ package struct PushAnswer: Sendable, Hashable {
         message: String? = nil,
         lacksTable: Bool = false,
         lacksRow: Bool = false,
-        hasForeignBody: Bool = false,
+        hasBodyWithoutRow: Bool = false,
         wasRejectedAsRepeat: Bool = false,
         isPage: Bool = false,
         outline: AnswerOutline? = nil
@@ -81,7 +81,7 @@ package struct PushAnswer: Sendable, Hashable {
         self.message = message
         self.lacksTable = lacksTable
         self.lacksRow = lacksRow
-        self.hasForeignBody = hasForeignBody
+        self.hasBodyWithoutRow = hasBodyWithoutRow
         self.wasRejectedAsRepeat = wasRejectedAsRepeat
         self.isPage = isPage
         self.outline = outline
@@ -109,7 +109,7 @@ package struct PushAnswer: Sendable, Hashable {
     /// certain text.
     ///
     /// A busy or broken server has other statuses, and also rejects the next request.
-    package var isRefusedInBetween: Bool {
+    package var isRejectedByProxy: Bool {
         guard !isProven else { return false }
         return switch status {
         case 408, 429, 500, 502...: false
@@ -127,44 +127,44 @@ package struct PushAnswer: Sendable, Hashable {
         switch status {
         case 200..<300:
             // A success without a row in its body may come from a captive portal: the outcome is unknown.
-            if hasForeignBody { return .retry }
+            if hasBodyWithoutRow { return .retry }
             if kind == .delete {
                 // An empty success may come from a proxy.
                 let isWord = namesRequests ? wasAcceptedAsRequest : isProven
-                if item == nil, !isWord { return .look(.gone) }
+                if item == nil, !isWord { return .read(.gone) }
                 return .accepted(.deleted(version: item?.version))
             }
             if isUndeleteOnly { return item.map { .undeleted(ServerState($0)) } ?? .retry }
             guard let item else {
-                return status == 204 ? .look(isProven ? .written : .row) : .retry
+                return status == 204 ? .read(isProven ? .written : .row) : .retry
             }
             return item.isWhole(for: operation)
-                ? .accepted(ServerState(item)) : .look(.written)
+                ? .accepted(ServerState(item)) : .read(.written)
         case 401:
             return isProven ? .unauthorized : .retry
         case 404, 410:
             // A proxy's response, while the server is down.
-            if !isProven, hasForeignBody || kind == .insert { return .retry }
-            if hasForeignBody, message == nil { return .retry }
+            if !isProven, hasBodyWithoutRow || kind == .insert { return .retry }
+            if hasBodyWithoutRow, message == nil { return .retry }
             if lacksTable { return .rejected }
             // A classic server uses the same text for a row and for a table, and a 404 may come from a
             // gateway that does not know the path.
-            if dialect == .datasync, !isOfTheRow { return .look(.gone) }
+            if dialect == .datasync, !isOfTheRow { return .read(.gone) }
             // The row of an insert cannot be missing, so the table is missing.
             if kind == .insert { return .rejected }
-            if dialect == .classic { return .look(.gone) }
+            if dialect == .classic { return .read(.gone) }
             if kind == .delete { return .accepted(.deleted(version: nil)) }
             return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil), wasRead: false)
         case 412 where wasRejectedAsRepeat, 400 where isOfOtherRequest:
-            return .look(.row)
+            return .read(.row)
         case 300..<500 where !isProven:
             return .retry
         case 409 where reference != nil:
             return .rejected
         case 409, 412:
-            guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
-            return tellsOther(item, than: operation)
-                ? .conflict(ServerState(item), wasRead: false) : .look(.unclear)
+            guard let item else { return dialect == .classic ? .read(.unclear) : .rejected }
+            return showsOtherState(item, than: operation)
+                ? .conflict(ServerState(item), wasRead: false) : .read(.unclear)
         case 408, 429, 500...:
             return .retry
         case 400..<500 where rejectsForm:
@@ -182,7 +182,7 @@ extension PushAnswer {
     ///
     /// A row without a version is the row that was sent, not the server's. A row that lacks columns must not
     /// replace the local row, and a row with the expected version is no reason for a rejection.
-    private func tellsOther(_ item: Row, than operation: QueuedOperation) -> Bool {
+    private func showsOtherState(_ item: Row, than operation: QueuedOperation) -> Bool {
         guard let version = item.version else { return false }
         return OperationRequest.quoted(version) != operation.frozen?.ifMatch
             && (item[SystemColumn.deleted] == true || item.isWhole(for: operation))
@@ -190,7 +190,7 @@ extension PushAnswer {
 }
 
 /// A follow-up read for an operation whose response does not show the outcome.
-package enum PushLook: Sendable, Hashable {
+package enum FollowUpRead: Sendable, Hashable {
     /// Reads the row that the server reported as written.
     case written
     /// Reads the row, to find out whether the operation arrived.
@@ -225,14 +225,14 @@ package enum PushLook: Sendable, Hashable {
             return .rejected
         }
         guard answer.status == 404 || answer.status == 410, !answer.lacksTable,
-            !answer.hasForeignBody || answer.isProven && answer.message != nil
+            !answer.hasBodyWithoutRow || answer.isProven && answer.message != nil
         else { return .retry }
         // Without a proof, the list of the table decides.
-        if !answer.isProven { return self == .gone ? .retry : .look(.gone) }
+        if !answer.isProven { return self == .gone ? .retry : .read(.gone) }
         // The server has no row that the operation could be in conflict with.
         if self == .unclear { return .rejected }
         if answer.isOfTheRow { return .conflict(.deleted(version: nil), wasRead: true) }
-        return self == .gone ? .retry : .look(.gone)
+        return self == .gone ? .retry : .read(.gone)
     }
 
     /// Returns the meaning of the row's state outside of the group.
@@ -286,7 +286,7 @@ package enum PushReply: Sendable, Hashable {
 }
 
 /// An operation with the outcome that is to be stored.
-package struct PushSettling: Sendable, Hashable {
+package struct DecidedOperation: Sendable, Hashable {
     package var operation: QueuedOperation
     package var decision: ServerDecision
     package var answer: PushAnswer

@@ -11,5 +11,5 @@ final class PushMemory: Sendable {
     /// Operations that the server failed to process in the last push, until it processes another request.
     let failing = Mutex<[(operation: QueuedOperation, answer: PushAnswer)]>([])
     /// Operations that a proxy or firewall rejected in the last push, which affects only their order.
-    let refusedInBetween = Mutex<[QueuedOperation]>([])
+    let rejectedByProxy = Mutex<[QueuedOperation]>([])
 }

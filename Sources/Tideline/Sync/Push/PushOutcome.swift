@@ -4,7 +4,7 @@
 package enum PushOutcome: Sendable, Hashable {
     case decided(ServerDecision)
     /// A follow-up read is needed.
-    case look(PushLook)
+    case read(FollowUpRead)
     case retry
     case unauthorized
 

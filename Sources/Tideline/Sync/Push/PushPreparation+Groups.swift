@@ -125,7 +125,7 @@ extension PushPreparation {
     ///
     /// If no response showed the outcome of an attempt, the outcome remains unknown.
     private func unsure(_ operation: QueuedOperation, _ work: Work) -> QueuedOperation {
-        guard operation.isAttempted, !work.slice.refused.contains(operation.id) else {
+        guard operation.isAttempted, !work.slice.rejected.contains(operation.id) else {
             return operation
         }
         var unsure = operation
@@ -175,9 +175,9 @@ extension PushPreparation {
                 message: SyncError.stoppedWithGroup(member, because: cause)
             )
             let later = queued[member.row]?.first { $0.id > member.id && $0.damage == nil }
-            let settled = try Settlement(queue: queue)
+            let result = try Settlement(queue: queue)
                 .park(unsure(member, work), later, nil, text)
-            if settled == .parked {
+            if result == .parked {
                 work.result.stopped.append(member)
             } else {
                 released.append(member)

@@ -193,7 +193,7 @@ struct PushPreparation {
         var operation = queued
         if operation.frozen != nil {
             // If it was rejected with its batch, it was not executed.
-            guard !slice.refused.contains(operation.id) else { return operation }
+            guard !slice.rejected.contains(operation.id) else { return operation }
             operation.attempts += 1
             operation.outcomeUnknown = true
             return operation

@@ -141,7 +141,7 @@ struct PushRunner {
     private func note(_ stop: PushMachine.Stop?, _ machine: PushMachine) {
         guard let stop else { return }
         var metadata = ["reason": "\(stop)", "completed": String(machine.completed)]
-        metadata["status"] = machine.refusal.map { String($0.status) }
+        metadata["status"] = machine.rejection.map { String($0.status) }
         let level: SyncLogLevel = stop == .unauthorized ? .notice : .info
         engine.events.note(
             SyncLogEntry(level, "A push ended before the end of the queue.", metadata)
@@ -153,8 +153,8 @@ struct PushRunner {
 
     private func run(_ machine: inout PushMachine, _ begin: PushBegin) async throws -> End {
         // New operations are sent first, so that one that is rejected in each push does not delay the others.
-        let behind = engine.pushMemory.refusedInBetween.withLock { $0 }
-        defer { engine.pushMemory.refusedInBetween.withLock { $0 = machine.lastOfNextPush } }
+        let behind = engine.pushMemory.rejectedByProxy.withLock { $0 }
+        defer { engine.pushMemory.rejectedByProxy.withLock { $0 = machine.lastOfNextPush } }
         var action = machine.start(lastID: begin.lastID, blocked: begin.blocked, behind: behind)
         while true {
             if case .finish(let stop) = action { return (stop, nil) }
@@ -193,24 +193,26 @@ struct PushRunner {
             try checkLongWait()
             switch try await service(for: operations).send(batch: operations, engine.catalog) {
             case .replies(let replies): return machine.answered(replies)
-            case .refused(let answer):
+            case .rejected(let answer):
                 // A proxy's response must not split a transaction.
                 var isOriginal = false
                 if machine.mustKnowServer(after: answer) {
                     isOriginal = try await engine.remote.get().isOriginal(operations[0].table)
                 }
-                return machine.refused(answer, isOriginalServer: isOriginal)
+                return machine.rejected(answer, isOriginalServer: isOriginal)
             }
         case .send(let operations, false):
             try checkLongWait()
             return machine.answered(try await send(operations))
-        case .look(let operation, let look):
+        case .read(let operation, let read):
             try checkLongWait()
             let schema = engine.catalog.schema(operation.table)
-            return machine.looked(try await engine.remote.get().look(look, operation, schema))
-        case .settle(let settlings):
-            let (results, unblocked) = try await settle(settlings)
-            return machine.settled(results, unblocked: unblocked)
+            return machine.readAnswered(
+                try await engine.remote.get().followUp(read, operation, schema)
+            )
+        case .apply(let decidedOperations):
+            let (results, unblocked) = try await apply(decidedOperations)
+            return machine.applied(results, unblocked: unblocked)
         case .wait(let delay):
             try await engine.calls.sleep(Backoff.spread(delay, engine.environment.fraction()))
             return machine.waited()
@@ -256,17 +258,17 @@ struct PushRunner {
             let schema = catalog.schema(operations[0].table)
             return [.answer(try await service(for: operations).send(operations[0], schema))]
         }
-        return try await withThrowingTaskGroup(of: PlacedReply.self) { group in
+        return try await withThrowingTaskGroup(of: IndexedReply.self) { group in
             for (index, operation) in operations.enumerated() {
                 let remote = try service(for: [operation])
                 group.addTask {
                     do {
                         let schema = catalog.schema(operation.table)
                         let answer = try await remote.send(operation, schema)
-                        return PlacedReply(index: index, reply: .answer(answer))
+                        return IndexedReply(index: index, reply: .answer(answer))
                     } catch is TransportError {
                         // The other responses must not be lost because of this one.
-                        return PlacedReply(index: index, reply: .lost)
+                        return IndexedReply(index: index, reply: .lost)
                     }
                 }
             }
@@ -287,7 +289,7 @@ struct PushRunner {
     }
 
     /// The reply to one of several concurrent requests, with the request's index.
-    private struct PlacedReply: Sendable {
+    private struct IndexedReply: Sendable {
         var index: Int
         var reply: PushReply
     }
@@ -297,16 +299,16 @@ struct PushRunner {
     /// Plans the changes for each outcome, then makes all of them in one transaction.
     ///
     /// - Returns: The result of each operation, and the operations of other groups that waited for it.
-    private func settle(
-        _ settlings: [PushSettling]
-    ) async throws -> (results: [PushSettled], unblocked: [Int64]) {
+    private func apply(
+        _ decidedOperations: [DecidedOperation]
+    ) async throws -> (results: [SettlementResult], unblocked: [Int64]) {
         let operations = RestoredOperations(engine: engine)
-        let restored = try await operations.find(among: settlings)
-        let newEpochs = try await operations.newEpochs(of: settlings)
-        let resolved = try await operations.resolved(among: settlings, newEpochs)
-        let isRejected = settlings.contains { $0.decision == .rejected }
+        let restored = try await operations.find(among: decidedOperations)
+        let newEpochs = try await operations.newEpochs(of: decidedOperations)
+        let resolved = try await operations.resolved(among: decidedOperations, newEpochs)
+        let isRejected = decidedOperations.contains { $0.decision == .rejected }
         let conditions = isRejected ? await engine.parkedOperations.conditions() : nil
-        let plans = settlings.map {
+        let plans = decidedOperations.map {
             (
                 $0.operation,
                 SettlementRules(engine: engine).plan(
@@ -318,10 +320,10 @@ struct PushRunner {
             )
         }
         var (results, unblocked) = try await engine.transaction { [engine] queue in
-            try queue.noteCommits(of: settlings)
-            try queue.noteSenders(of: settlings, endpoint: operations.endpoint)
+            try queue.noteCommits(of: decidedOperations)
+            try queue.noteSenders(of: decidedOperations, endpoint: operations.endpoint)
             try queue.meet(newEpochs)
-            try queue.noteAnswered(settlings)
+            try queue.noteAnswered(decidedOperations)
             let settlement = Settlement(queue: queue)
             // Each response is for a different row, so they are independent. But if two groups merge, operations of
             // other rows get the ID of the merged group.
@@ -334,7 +336,7 @@ struct PushRunner {
                     mayBeRenamed
                     ? try queue.reader.operations(sent.table, sent.itemID)
                     : queued[sent.row] ?? []
-                let result = try settlement.settle(
+                let result = try settlement.apply(
                     sent,
                     plan,
                     among: operations,
@@ -352,10 +354,12 @@ struct PushRunner {
             return (results, unblocked)
         }
         for index in results.indices where results[index] == .asked {
-            results[index] = try await CustomPolicyRunner(engine: engine).ask(settlings[index])
+            results[index] = try await CustomPolicyRunner(engine: engine).ask(
+                decidedOperations[index]
+            )
         }
-        for (settling, result) in zip(settlings, results) {
-            engine.events.send(result, of: settling.operation)
+        for (decided, result) in zip(decidedOperations, results) {
+            engine.events.send(result, of: decided.operation)
         }
         return (results, unblocked)
     }
@@ -380,7 +384,7 @@ struct PushRunner {
             status: status,
             errors: errors,
             completed: machine.completed,
-            cause: end.cause ?? refusal(machine, end.stop)
+            cause: end.cause ?? rejection(machine, end.stop)
         )
         if end.stop == .network { error.busyUntil = engine.serverWait.until }
         if end.stop == .network, end.cause == nil {
@@ -405,21 +409,21 @@ struct PushRunner {
     }
 
     /// Returns the error for a response that did not come from the server, or for a failure of the server.
-    private func refusal(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
+    private func rejection(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
         if stop == .unauthorized {
             return .signInWanted("push", reason: machine.unauthorizedAnswer?.message)
         }
-        guard stop == .network, let refusal = machine.refusal,
+        guard stop == .network, let rejection = machine.rejection,
             let server = try? engine.remote.get().endpoint.name
         else { return nil }
         // The row is incomplete, or nothing was written to it.
-        let ofRow = refusal.item.map { _ in AnswerOutline(status: refusal.status) }
-        guard let answer = refusal.outline ?? ofRow else { return nil }
+        let ofRow = rejection.item.map { _ in AnswerOutline(status: rejection.status) }
+        guard let answer = rejection.outline ?? ofRow else { return nil }
         return .unexpectedAnswer(
             answer,
             from: server,
             to: "the push",
-            isProven: refusal.isProven
+            isProven: rejection.isProven
         )
     }
 }
@@ -446,14 +450,14 @@ private struct PushBegin: Sendable {
 
 extension SyncEvents {
     /// Sends the event for a completed or parked operation.
-    func send(_ result: PushSettled, of operation: QueuedOperation) {
+    func send(_ result: SettlementResult, of operation: QueuedOperation) {
         let (table, itemID, kind) = (operation.table, operation.itemID, operation.kind)
         switch result {
         case .completed:
             send(.operationCompleted(table: table, itemID: itemID, kind: kind))
         case .parked:
             send(.operationParked(table: table, itemID: itemID, kind: kind))
-        case .again, .untouched, .released, .dropped, .gone, .waiting, .asked:
+        case .resend, .untouched, .released, .dropped, .gone, .waiting, .asked:
             break
         }
     }

@@ -7,7 +7,7 @@ import TidelineCore
 enum BatchReply: Sendable {
     case replies([PushReply])
     /// A response that is not a batch response.
-    case refused(PushAnswer)
+    case rejected(PushAnswer)
 }
 
 extension RemoteService {
@@ -58,10 +58,10 @@ extension RemoteService {
             .datasync
         )
         guard let answers = PushBatch.answers(response, count: operations.count) else {
-            return .refused(pushAnswer(response, nil, id: ""))
+            return .rejected(pushAnswer(response, nil, id: ""))
         }
         signs.learn(.batches)
-        hear(answers.compactMap { $0 }.filter { !$0.isBeyondBatch }, sentAt: busy.number)
+        note(answers.compactMap { $0 }.filter { !$0.isBeyondBatch }, sentAt: busy.number)
         // A request without a response was not executed: it is retried.
         let missing = TransportResponse(status: 503)
         return .replies(
@@ -95,13 +95,13 @@ extension RemoteService {
     }
 
     /// Makes a follow-up read.
-    func look(
-        _ look: PushLook,
+    func followUp(
+        _ read: FollowUpRead,
         _ operation: QueuedOperation,
         _ schema: TableSchema?
     ) async throws -> PushAnswer {
         let (table, id) = (operation.table, operation.itemID)
-        if dialect == .classic || look == .gone { return try await row(id, among: table, schema) }
+        if dialect == .classic || read == .gone { return try await row(id, among: table, schema) }
         return try await row(id, in: table, schema)
     }
 
@@ -188,7 +188,7 @@ extension TransportResponse {
             message: isElsewhere ? nil : problem,
             lacksTable: code == "noSuchTable",
             lacksRow: code == "noSuchRow" || code == "rowDeleted",
-            hasForeignBody: item == nil && !body.isEmpty,
+            hasBodyWithoutRow: item == nil && !body.isEmpty,
             wasRejectedAsRepeat: headers["Repeatability-Result"]?.lowercased() == "rejected",
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )

@@ -9,7 +9,7 @@ extension Settlement {
         _ view: ConflictView,
         _ resolution: Resolution,
         _ text: ParkText
-    ) throws -> PushSettled {
+    ) throws -> SettlementResult {
         let (operation, later, server) = (view.operation, view.later, view.server)
         switch resolution {
         case .fail:
@@ -17,7 +17,7 @@ extension Settlement {
         case .local:
             let again = ConflictRules.onTop(operation, server)
             try sendAgain(again, operation, later, server)
-            return .again
+            return .resend
         case .server:
             try drop(view)
             try apply(server, operation.table, operation.itemID)
@@ -26,7 +26,7 @@ extension Settlement {
             return try delete(view)
         case .write(let row):
             try write(row, view)
-            return .again
+            return .resend
         }
     }
 
@@ -36,7 +36,7 @@ extension Settlement {
         try queue.remove(view.operation)
     }
 
-    private func delete(_ view: ConflictView) throws -> PushSettled {
+    private func delete(_ view: ConflictView) throws -> SettlementResult {
         let (table, id) = (view.operation.table, view.operation.itemID)
         try queue.store.delete(ids: [.string(id)], in: table)
         guard case .row = view.server else {
@@ -47,7 +47,7 @@ extension Settlement {
         var operation = view.operation
         operation.kind = .delete
         try replace(view, with: operation)
-        return .again
+        return .resend
     }
 
     private func write(_ row: Row, _ view: ConflictView) throws {

@@ -16,16 +16,16 @@ struct Settlement {
     ///
     /// `operations` are the current operations of the row. If the app dropped the operation in the meantime,
     /// nothing is done.
-    func settle(
+    func apply(
         _ sent: QueuedOperation,
         _ plan: SettlementPlan,
         among operations: [QueuedOperation],
         own: [OwnState]
-    ) throws -> PushSettled {
+    ) throws -> SettlementResult {
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
         // A response belongs to one request: if the operation has a new one since, it is sent again.
         guard operation.damage != nil || operation.frozen?.requestID == sent.frozen?.requestID
-        else { return .again }
+        else { return .resend }
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
         operation.unknownSent = operation.unknownSent ?? sent.unknownSent
         let later = operations.first { $0.id > sent.id }
@@ -38,34 +38,36 @@ struct Settlement {
             // It cannot be changed: the next push parks it, and later operations of its row wait.
             operation.state = .pending
             try queue.put(operation)
-            return .again
+            return .resend
         case .lose(let row, _) where later == nil:
             try queue.remove(operation)
             try queue.lose(operation.table, operation.itemID, server: row)
             return .completed
         case .lose(let row, let changed):
             try sendAgain(changed, operation, later, .row(row))
-            return .again
+            return .resend
         case .sendAgain(let changed, let server):
             try sendAgain(changed, operation, later, server)
-            return .again
-        case .tryAnew(let changed):
+            return .resend
+        case .retry(let changed):
             return try sendAgain(changed, operation, later, nil) ? .untouched : .dropped
         case .rebase(let row):
             let (sent, row) = (operation.unknownSent ?? Row(), JSONRowReader.withoutDeleted(row))
             try rebase(operation, later, from: sent, to: row, onto: row)
-            return .again
+            return .resend
         case .merge(let merged, let row):
             let sent = operation.frozen?.sentRow ?? Row()
             let joined = JSONRowReader.withoutDeleted(merged)
             try rebase(operation, later, from: sent, to: joined, onto: row)
-            return .again
+            return .resend
         case .ask(let server):
             operation.basis.latest = ServerState.later(operation.basis.latest, server)
             try queue.put(operation)
             return .asked
         case .park(let server, let error):
-            if let settled = try waitForReference(operation, later, error) { return settled }
+            if let waiting = try waitForReference(operation, later, error) {
+                return waiting
+            }
             return try park(operation, later, server, error)
         }
     }
@@ -102,7 +104,7 @@ struct Settlement {
         case .sendAgain(_, let server), .ask(let server), .park(let server?, _):
             guard server.row != nil else { return }
         case .merge: break
-        case .lose, .tryAnew, .park(nil, _): return
+        case .lose, .retry, .park(nil, _): return
         }
         guard operation.kind == .insert else { return }
         try queue.loseInserted(own, of: operation.row)
@@ -375,7 +377,7 @@ struct Settlement {
     ) throws {
         let newest = ServerState.later(operation.basis.latest, .row(row))
         var again = operation
-        again.startAnew()
+        again.resetAttempts()
         again.kind = operation.kind == .delete ? .delete : .update
         again.basis = RowBasis(base: row, latest: newest == .row(row) ? nil : newest)
         again.basisVersion = nil
@@ -408,7 +410,7 @@ struct Settlement {
     func collapse(
         _ operation: QueuedOperation,
         _ later: QueuedOperation
-    ) throws -> PushSettled {
+    ) throws -> SettlementResult {
         guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
             return try drop(operation, later, operation.basis)
         }
@@ -426,7 +428,7 @@ struct Settlement {
         _ operation: QueuedOperation,
         _ later: QueuedOperation,
         _ basis: RowBasis
-    ) throws -> PushSettled {
+    ) throws -> SettlementResult {
         try queue.remove(operation)
         try queue.endInsert(operation)
         guard case .row(let row) = basis.lastKnown else {
@@ -449,7 +451,7 @@ struct Settlement {
         _ later: QueuedOperation?,
         _ server: ServerState?,
         _ text: ParkText
-    ) throws -> PushSettled {
+    ) throws -> SettlementResult {
         var operation = rejected
         if let server { operation.basis.latest = ServerState.later(operation.basis.latest, server) }
         if let later, operation.isChained(to: later) {

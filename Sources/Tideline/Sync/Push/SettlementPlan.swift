@@ -17,7 +17,7 @@ enum SettlementPlan: Sendable {
     /// The modified operation is sent again, based on the server's state.
     case sendAgain(QueuedOperation, ServerState)
     /// No part of the operation took effect, so it is retried with a new request.
-    case tryAnew(QueuedOperation)
+    case retry(QueuedOperation)
     /// An earlier form of the operation arrived, and resulted in this row.
     case rebase(Row)
     /// The merged row is sent on top of the server's row.
@@ -42,11 +42,11 @@ struct ParkText: Sendable {
 }
 
 /// The result of applying a plan.
-package enum PushSettled: Sendable, Hashable {
+package enum SettlementResult: Sendable, Hashable {
     /// The operation was removed from the queue.
     case completed
     /// The operation has to be sent again.
-    case again
+    case resend
     /// No part of the operation took effect, although a response arrived; it is retried.
     case untouched
     /// The operation was rejected and parked.

@@ -12,17 +12,17 @@ struct SettlementRules {
     ///
     /// `conditions` are stored with a rejection; nil if no response is a rejection.
     func plan(
-        _ settling: PushSettling,
+        _ decided: DecidedOperation,
         restored: Set<Int64> = [],
         resolved: Set<Int64> = [],
         conditions: ParkedConditions?
     ) -> SettlementPlan {
-        let operation = settling.operation
-        switch settling.decision {
+        let operation = decided.operation
+        switch decided.decision {
         case .accepted(.row(let row)) where resolved.contains(operation.id):
             return .lose(row, ConflictRules.onTop(operation, .row(row)))
         case .accepted(let server):
-            guard settling.answer.mayHoldOthers else {
+            guard decided.answer.mayHaveOtherWrites else {
                 return .accept(server, isOwn: true, isDone: true)
             }
             // The server may have dropped the operation.
@@ -33,15 +33,15 @@ struct SettlementRules {
             return .accept(
                 server,
                 isOwn: holdsSent(operation, server),
-                isDone: !settling.answer.isResolved || holds(server, payload)
+                isDone: !decided.answer.isResolved || holds(server, payload)
             )
         case .undeleted(let server):
             return .sendAgain(ConflictRules.onTop(operation, server), server)
         case .rejected:
-            var text = parkText(operation, nil, settling.answer)
+            var text = parkText(operation, nil, decided.answer)
             if ParkedConditions.mayPass(text.status) {
                 text.conditions = conditions
-                if let schema = settling.answer.schema { text.conditions?.schema = schema }
+                if let schema = decided.answer.schema { text.conditions?.schema = schema }
             }
             return .park(nil, text)
         case .conflict(let server, let wasRead):
@@ -52,8 +52,8 @@ struct SettlementRules {
                 payload: payload,
                 server: server,
                 wasRead: wasRead,
-                isFirstAnswer: settling.answer.wasAcceptedAsRequest,
-                isSentElsewhere: settling.answer.isOfOtherRequest,
+                isFirstAnswer: decided.answer.wasAcceptedAsRequest,
+                isSentElsewhere: decided.answer.isOfOtherRequest,
                 isRestored: restored.contains(operation.id),
                 policy: engine.policy(operation.table),
                 schema: schema,
@@ -68,15 +68,15 @@ struct SettlementRules {
                 )
             case .takeServer(let state): return .accept(state, isOwn: false, isDone: false)
             case .sendAgain(let changed): return .sendAgain(changed, server)
-            case .tryAnew(let changed): return .tryAnew(changed)
+            case .retry(let changed): return .retry(changed)
             case .rebase(let row): return .rebase(row)
             case .merged(let merged, let row): return .merge(merged, onto: row)
             case .ask(let state): return .ask(state)
             case .contested(let columns, let faults):
-                var text = parkText(operation, server, settling.answer, columns)
+                var text = parkText(operation, server, decided.answer, columns)
                 if let reason = SyncError.failedRules(faults) { text.message += " " + reason }
                 return .park(server, text)
-            case .park: return .park(server, parkText(operation, server, settling.answer))
+            case .park: return .park(server, parkText(operation, server, decided.answer))
             }
         }
     }
@@ -100,7 +100,7 @@ struct SettlementRules {
         var text = ParkText(
             errorID: engine.environment.makeID(),
             status: answer.status,
-            message: SyncError.refusedOperation(operation, server, answer, contested),
+            message: SyncError.rejectedOperation(operation, server, answer, contested),
             brokenRule: answer.violation.map {
                 BrokenRule(table: operation.table, columns: $0.columns, code: $0.code)
             }

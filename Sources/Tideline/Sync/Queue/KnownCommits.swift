@@ -21,13 +21,13 @@ extension QueueTransaction {
     }
 
     /// Stores the latest commits in the responses to a push.
-    func noteCommits(of settlings: [PushSettling]) throws {
+    func noteCommits(of decidedOperations: [DecidedOperation]) throws {
         var latest: [String: Timestamp] = [:]
-        for settling in settlings {
-            guard case .date(let date) = settling.answer.item?[SystemColumn.updatedAt] else {
+        for decided in decidedOperations {
+            guard case .date(let date) = decided.answer.item?[SystemColumn.updatedAt] else {
                 continue
             }
-            let (table, commit) = (settling.operation.table, Timestamp(date))
+            let (table, commit) = (decided.operation.table, Timestamp(date))
             if latest[table].map({ $0 < commit }) ?? true { latest[table] = commit }
         }
         for (table, commit) in latest { try note(commit: commit, of: table) }

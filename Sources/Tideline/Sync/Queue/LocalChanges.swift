@@ -19,7 +19,7 @@ struct LocalChanges {
 
     /// Stores a row with the values that the app has given local columns.
     private func putChanged(_ row: Row) throws {
-        try queue.held.settingLocalColumns { try store.put([row], in: table) }
+        try queue.unmasked.settingLocalColumns { try store.put([row], in: table) }
         queue.watch?.changed(1, in: table)
     }
 
@@ -140,8 +140,8 @@ struct LocalChanges {
         for start in stride(from: 0, to: new.count, by: Self.idsAtOnce) {
             try queue.watch?.check()
             let part = new[start..<min(new.count, start + Self.idsAtOnce)]
-            try queue.held.settingLocalColumns {
-                try queue.held.putNew(Array(part), in: table)
+            try queue.unmasked.settingLocalColumns {
+                try queue.unmasked.putNew(Array(part), in: table)
             }
             queue.watch?.changed(part.count, in: table)
         }
@@ -177,7 +177,7 @@ struct LocalChanges {
         if state == nil, age == .current, stored.isFromServer, identity != .nothing {
             try projection?.checkState(of: edited)
         }
-        if state == nil, let declared, isMadeByHand(edited, declared, age) { age = .current }
+        if state == nil, let declared, setsOnlyItsColumns(edited, declared, age) { age = .current }
         let plan = UpdateRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
         let changed = try change(stored, to: plan.row, basisVersion: plan.basisVersion)
         // An update is merged into an insert that was never sent.
@@ -197,7 +197,7 @@ struct LocalChanges {
     /// Returns whether a plain row without a state sets only the columns that it has.
     ///
     /// A row with all columns may be the one that an insert returned, before another device changed it.
-    private func isMadeByHand(_ row: Row, _ declared: TableSchema, _ age: RecordAge) -> Bool {
+    private func setsOnlyItsColumns(_ row: Row, _ declared: TableSchema, _ age: RecordAge) -> Bool {
         if case .older = age { return declared.columns.contains { row[$0.name] == nil } }
         return true
     }
@@ -343,7 +343,7 @@ struct LocalChanges {
                 try release(with: last)
                 return try queue.remove(last)
             }
-            operation.startAnew()
+            operation.resetAttempts()
             operation.basis = RowBasis(base: row)
         }
         try replace(last, with: operation)
@@ -371,7 +371,7 @@ struct LocalChanges {
             // It replaces the row in place, so that the membership that queries reported is kept.
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
             try queue.confirmHolders(of: row, table)
-            try queue.removeUnheld(id, table)
+            try queue.removeRowWithoutQuery(id, table)
         }
     }
 

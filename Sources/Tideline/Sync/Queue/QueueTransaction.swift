@@ -7,7 +7,7 @@ import TidelineCore
 /// A writer of the operation queue and its errors within one transaction of the store.
 struct QueueTransaction {
     /// The writer with access to the masks of rows.
-    let held: HeldRows
+    let unmasked: UnmaskedWriter
     let catalog: TableCatalog
     /// The account that is signed in; new operations belong to it.
     let account: AccountView
@@ -22,7 +22,7 @@ struct QueueTransaction {
     var makeID: @Sendable () -> String
 
     /// The writer of rows without their masks.
-    var store: any LocalStoreWriter { held }
+    var store: any LocalStoreWriter { unmasked }
 
     var reader: QueueReader { QueueReader(store: store, catalog: catalog, account: account) }
 
@@ -94,7 +94,7 @@ struct QueueTransaction {
         if result == nil, case .row(let row) = first.basis.lastKnown {
             // The server has a row with the id, which the delete applies to.
             var delete = first
-            delete.startAnew()
+            delete.resetAttempts()
             delete.kind = .delete
             delete.sendsWholeRow = false
             delete.revives = false

@@ -200,7 +200,7 @@ package struct QueuedOperation: Sendable, Hashable {
     }
 
     /// Resets the attempts, because the outcome of each is known.
-    package mutating func startAnew() {
+    package mutating func resetAttempts() {
         outcomeUnknown = false
         unknownSent = nil
         thaw()

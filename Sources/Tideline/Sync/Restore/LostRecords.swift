@@ -1,7 +1,7 @@
 // LostRecords: the rows of MS_TableLostRows, which name the rows that a restored server lost, and the
 // epoch of each table.
 //
-// While a table has rows of a former epoch, their masks have the bit `HeldMask.former`: no query can
+// While a table has rows of a former epoch, their masks have the bit `MembershipMask.former`: no query can
 // release such a row before the client has requested it from the server.
 
 import Foundation
@@ -80,7 +80,7 @@ package struct RestorePoint: Hashable, Sendable {
     /// it.
     func isBefore(_ row: Row) -> Bool {
         guard let commit else { return false }
-        if let stamp = row.commit { return stamp > commit }
+        if let timestamp = row.commit { return timestamp > commit }
         guard case .date(let date) = row[SystemColumn.updatedAt] else { return false }
         return Timestamp(date).milliseconds > commit / 1000
     }
@@ -97,7 +97,7 @@ package struct RestorePoint: Hashable, Sendable {
     }
 }
 
-extension HeldMask {
+extension MembershipMask {
     /// The bit of a row that was pulled before a restore and that no page has returned since.
     static let former: Int64 = 1 << 62
 }
@@ -105,7 +105,7 @@ extension HeldMask {
 extension Row {
     /// Whether two states of a row have the same values, regardless of their membership masks.
     func hasValues(of other: Row) -> Bool {
-        RowMerge.differing(self, other).allSatisfy { $0 == HeldMask.name }
+        RowMerge.differing(self, other).allSatisfy { $0 == MembershipMask.name }
     }
 
     /// Returns whether this state of a row was committed later than another one, as far as the times show.
@@ -291,10 +291,10 @@ extension QueueTransaction {
             var query = TableQuery(filter: last.map { .greater(SystemColumn.id, $0) })
             query.order = [SortKey(column: SystemColumn.id)]
             query.limit = Self.rowsAtOnce
-            let rows = try held.inner.rows(query, in: table)
+            let rows = try unmasked.inner.rows(query, in: table)
             for row in rows where row.isFromServer {
-                let mask = HeldMask.bits(row) ?? 0
-                try held.inner.setMask(mask | HeldMask.former, of: row, in: table)
+                let mask = MembershipMask.bits(row) ?? 0
+                try unmasked.inner.setMask(mask | MembershipMask.former, of: row, in: table)
                 count += 1
             }
             guard rows.count == Self.rowsAtOnce else { return count }
@@ -308,20 +308,27 @@ extension QueueTransaction {
     ///
     /// The epoch is known, so these responses come from the restored server.
     /// If the bit remained, the row would count as lost after a later change of another device.
-    func noteAnswered(_ settlings: [PushSettling]) throws {
+    func noteAnswered(_ decidedOperations: [DecidedOperation]) throws {
         var former: [String: Bool] = [:]
-        for settling in settlings {
-            let operation = settling.operation
-            guard let row = settling.serverRow else { continue }
+        for decided in decidedOperations {
+            let operation = decided.operation
+            guard let row = decided.serverRow else { continue }
             let hasFormer = try former[operation.table] ?? (reader.former(operation.table) != nil)
             former[operation.table] = hasFormer
             guard hasFormer,
-                let stored = try held.inner.row(id: .string(operation.itemID), in: operation.table),
-                let mask = HeldMask.bits(stored), mask & HeldMask.former != 0
+                let stored = try unmasked.inner.row(
+                    id: .string(operation.itemID),
+                    in: operation.table
+                ),
+                let mask = MembershipMask.bits(stored), mask & MembershipMask.former != 0
             else { continue }
             let known = [stored, operation.basis.base, operation.basis.latest?.row]
             guard known.allSatisfy({ $0?.isLater(than: row) != true }) else { continue }
-            try held.inner.setMask(mask & ~HeldMask.former, of: stored, in: operation.table)
+            try unmasked.inner.setMask(
+                mask & ~MembershipMask.former,
+                of: stored,
+                in: operation.table
+            )
         }
     }
 
@@ -329,9 +336,9 @@ extension QueueTransaction {
     ///
     /// The next pull reports it.
     func lose(_ table: String, _ itemID: String, server row: Row) throws {
-        guard let stored = try held.inner.row(id: .string(itemID), in: table) else { return }
-        let mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
-        try held.inner.setMask(mask, of: stored, in: table)
+        guard let stored = try unmasked.inner.row(id: .string(itemID), in: table) else { return }
+        let mask = (MembershipMask.bits(stored) ?? 0) & ~MembershipMask.former
+        try unmasked.inner.setMask(mask, of: stored, in: table)
         try put(
             LostRecord(table: table, itemID: itemID, account: account.id, server: .row(row))
         )
@@ -358,11 +365,11 @@ extension QueueTransaction {
     func takeOver(_ record: LostRecord, for change: QueuedOperation) throws -> QueuedOperation {
         let (table, id) = (record.table, record.itemID)
         try removeLost(table, id)
-        if var row = try held.inner.row(id: .string(id), in: table) {
+        if var row = try unmasked.inner.row(id: .string(id), in: table) {
             // As for any row that is written on this device, every query will report it.
-            let bits = try held.newBits(table)
-            row[HeldMask.name] = bits == 0 ? .null : .integer(bits)
-            try held.inner.put([row], in: table)
+            let bits = try unmasked.newBits(table)
+            row[MembershipMask.name] = bits == 0 ? .null : .integer(bits)
+            try unmasked.inner.put([row], in: table)
         }
         return record.based(change)
     }
@@ -373,7 +380,8 @@ extension QueueTransaction {
         defer { watch?.changed(1, in: table) }
         try removeLost(table, record.itemID)
         guard try reader.operations(table, record.itemID).isEmpty else { return }
-        guard case .row(let row) = record.server, let stored = try held.inner.row(id: id, in: table)
+        guard case .row(let row) = record.server,
+            let stored = try unmasked.inner.row(id: id, in: table)
         else {
             try store.delete(ids: [id], in: table)
             if case .deleted = record.server {
@@ -382,11 +390,11 @@ extension QueueTransaction {
             return
         }
         var server = JSONRowReader.withoutDeleted(row)
-        let mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
-        server[HeldMask.name] = .integer(mask)
-        try held.inner.put([server], in: table)
+        let mask = (MembershipMask.bits(stored) ?? 0) & ~MembershipMask.former
+        server[MembershipMask.name] = .integer(mask)
+        try unmasked.inner.put([server], in: table)
         try confirmHolders(of: row, table)
-        try removeUnheld(record.itemID, table)
+        try removeRowWithoutQuery(record.itemID, table)
     }
 }
 
@@ -407,7 +415,7 @@ extension QueueTransaction {
     }
 }
 
-extension PushSettling {
+extension DecidedOperation {
     /// The server's row, if the response contains it.
     fileprivate var serverRow: Row? {
         switch decision {

@@ -101,7 +101,7 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
         _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
     ) async throws {
         guard let engine, try await engine.lostRows.resolve([self], action) == 1 else {
-            throw SyncError.lostRowSettled(table: table, id: itemID)
+            throw SyncError.lostRowResolved(table: table, id: itemID)
         }
     }
 }
@@ -203,7 +203,7 @@ struct LostRows {
 }
 
 extension SyncError {
-    fileprivate static func lostRowSettled(table: String, id: String) -> SyncError {
+    fileprivate static func lostRowResolved(table: String, id: String) -> SyncError {
         SyncError(
             .notFound,
             """

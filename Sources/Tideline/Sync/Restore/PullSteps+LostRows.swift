@@ -27,13 +27,13 @@ extension PullSteps {
             let part = isEmpty ? Array(ids.prefix(Self.idsAtOnce)) : Self.part(of: ids)
             ids.removeFirst(part.count)
             let rows = isEmpty ? [] : try await rows(of: part, &requests)
-            let settled = try await engine.transaction { [table] queue in
+            let stored = try await engine.transaction { [table] queue in
                 let former = former ?? FormerRows(.reported, restore: RestorePoint(commit: nil))
                 return try LostRowCheck(queue: queue, table: table, former: former)
-                    .settle(part, rows)
+                    .storeFindings(part, rows)
             }
-            found.lost += settled.lost
-            found.removed += settled.removed
+            found.lost += stored.lost
+            found.removed += stored.removed
         }
         try await finish(found.lost, former)
         return (found.lost, found.removed, requests)
@@ -173,7 +173,7 @@ extension QueueReader {
         let pending = try pendingIDs(table)
         let records = try lostRecords(table)
         let lost = Set(records.map { ItemKey($0.itemID) })
-        var query = TableQuery(filter: .equal(HeldMask.name, .integer(HeldMask.former)))
+        var query = TableQuery(filter: .equal(MembershipMask.name, .integer(MembershipMask.former)))
         query.select = [SystemColumn.id]
         let rows = try store.rows(query, in: table).map(\.id)
             .filter { !lost.contains(ItemKey($0)) && !pending.contains(ItemKey($0)) }
@@ -182,7 +182,7 @@ extension QueueReader {
 
     /// Returns whether there are still rows from before the restore, which other queries contain.
     fileprivate func hasFormerRows(_ table: String) throws -> Bool {
-        let former = Filter.greater(HeldMask.name, .integer(HeldMask.former - 1))
+        let former = Filter.greater(MembershipMask.name, .integer(MembershipMask.former - 1))
         if try store.count(former, in: table) > 0 { return true }
         return try lostRecords(table).contains { !$0.isChecked }
     }
@@ -194,7 +194,7 @@ struct LostRowCheck {
     let table: String
     let former: FormerRows
 
-    private var store: any LocalStoreWriter { queue.held.inner }
+    private var store: any LocalStoreWriter { queue.unmasked.inner }
 
     /// The result for a row.
     enum Finding: Hashable {
@@ -209,7 +209,7 @@ struct LostRowCheck {
 
     func finding(_ local: Row, server: Row?, wasLost: Bool) throws -> Finding {
         guard let server else {
-            return try mayBeAnothers(wasLost) ? .unknown : .lost(nil)
+            return try mayBelongToOtherAccount(wasLost) ? .unknown : .lost(nil)
         }
         let isLost = former.restore.hasLost(local, server: server)
         if server[SystemColumn.deleted] == true {
@@ -221,7 +221,7 @@ struct LostRowCheck {
     }
 
     /// Returns whether a row that the server does not return may belong to another account.
-    private func mayBeAnothers(_ wasLost: Bool) throws -> Bool {
+    private func mayBelongToOtherAccount(_ wasLost: Bool) throws -> Bool {
         guard former.cause == .sent, let account = queue.account.id, !wasLost else { return false }
         return try !queue.reader.isOnlySender(table, account)
     }
@@ -229,7 +229,7 @@ struct LostRowCheck {
     /// Stores the results for rows that were requested; `rows` are those that the server has.
     ///
     /// - Returns: The numbers of newly lost rows, and of rows that were removed from the device.
-    func settle(
+    func storeFindings(
         _ ids: [String],
         _ rows: [Row]
     ) throws -> (lost: Int, removed: Int) {
@@ -250,7 +250,7 @@ struct LostRowCheck {
                 server: server[ItemKey(id)],
                 wasLost: known != nil
             )
-            let mask = (HeldMask.bits(local) ?? 0) & ~HeldMask.former
+            let mask = (MembershipMask.bits(local) ?? 0) & ~MembershipMask.former
             switch finding {
             case .left:
                 found.removed += try store.delete(ids: [.string(id)], in: table)
@@ -261,9 +261,9 @@ struct LostRowCheck {
                     found.removed += try store.delete(ids: [.string(id)], in: table)
                     continue
                 }
-                var held = JSONRowReader.withoutDeleted(row)
-                held[HeldMask.name] = .integer(mask)
-                try store.put([held], in: table)
+                var masked = JSONRowReader.withoutDeleted(row)
+                masked[MembershipMask.name] = .integer(mask)
+                try store.put([masked], in: table)
             case .unknown:
                 try store.setMask(mask, of: local, in: table)
             case .lost(let state):

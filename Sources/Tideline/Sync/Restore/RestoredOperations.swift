@@ -18,13 +18,13 @@ struct RestoredOperations {
 
     /// Returns the ids of the operations whose row has an older state on the server than their base, or does
     /// not exist there, because the server was restored from a backup.
-    func find(among settlings: [PushSettling]) async throws -> Set<Int64> {
+    func find(among decidedOperations: [DecidedOperation]) async throws -> Set<Int64> {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return [] }
         let endpoint = remote.dialect.cursorScope(remote.endpoint.key)
         var restored: Set<Int64> = []
-        for settling in settlings {
-            let operation = settling.operation
-            guard case .conflict(let server, _) = settling.decision, operation.kind != .insert,
+        for decided in decidedOperations {
+            let operation = decided.operation
+            guard case .conflict(let server, _) = decided.decision, operation.kind != .insert,
                 let base = operation.basis.base, operation.basisVersion == nil
             else { continue }
             let table = operation.table
@@ -56,12 +56,12 @@ struct RestoredOperations {
     /// A server that shares its database with others may learn of a restore after them, so the epoch of a write counts
     /// only if a list has it, too. It does not count either if only some of the responses have it, because the others
     /// may be from before the restore.
-    func newEpochs(of settlings: [PushSettling]) async throws -> NewEpochs? {
+    func newEpochs(of decidedOperations: [DecidedOperation]) async throws -> NewEpochs? {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return nil }
         var result = NewEpochs(endpoint: remote.dialect.cursorScope(remote.endpoint.key))
         var epochs: [String: Set<String?>] = [:]
-        for settling in settlings {
-            epochs[settling.operation.table, default: []].insert(settling.answer.epoch)
+        for decided in decidedOperations {
+            epochs[decided.operation.table, default: []].insert(decided.answer.epoch)
         }
         for (table, ofTable) in epochs {
             guard ofTable.count == 1, let epoch = ofTable.first ?? nil,
@@ -79,13 +79,16 @@ struct RestoredOperations {
     ///
     /// The server's `conflict` rule lets such a write succeed, so the response is not a conflict. If it has all values
     /// that were sent, nothing is lost.
-    func resolved(among settlings: [PushSettling], _ new: NewEpochs?) async throws -> Set<Int64> {
+    func resolved(
+        among decidedOperations: [DecidedOperation],
+        _ new: NewEpochs?
+    ) async throws -> Set<Int64> {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return [] }
         let endpoint = remote.dialect.cursorScope(remote.endpoint.key)
         var resolved: Set<Int64> = []
-        for settling in settlings where settling.answer.isResolved {
-            let operation = settling.operation
-            guard case .accepted(.row(let row)) = settling.decision, operation.kind == .update,
+        for decided in decidedOperations where decided.answer.isResolved {
+            let operation = decided.operation
+            guard case .accepted(.row(let row)) = decided.decision, operation.kind == .update,
                 operation.basisVersion == nil, let base = operation.basis.base,
                 base.version != row.version, let sent = operation.frozen?.sentRow,
                 !RowMerge.holds(row, sent),
@@ -121,10 +124,10 @@ struct RestoredOperations {
     /// Whether the server has not sent the row since it was restored.
     private func isFormer(_ table: String, _ id: String) async throws -> Bool {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
-        query.select = [SystemColumn.id, HeldMask.name]
+        query.select = [SystemColumn.id, MembershipMask.name]
         return try await engine.read { [query] reader in
             let row = try reader.store.rows(query, in: table).first
-            return (row.flatMap(HeldMask.bits) ?? 0) & HeldMask.former != 0
+            return (row.flatMap(MembershipMask.bits) ?? 0) & MembershipMask.former != 0
         }
     }
 

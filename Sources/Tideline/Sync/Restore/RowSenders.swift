@@ -28,9 +28,9 @@ extension QueueTransaction {
     /// Stores which accounts sent rows to a table before its first pull, and the epoch of the first responses.
     ///
     /// It is called before the outcomes of the push are stored.
-    func noteSenders(of settlings: [PushSettling], endpoint: String?) throws {
+    func noteSenders(of decidedOperations: [DecidedOperation], endpoint: String?) throws {
         var senders: [String: Set<ItemKey>] = [:]
-        for operation in settlings.map(\.operation) {
+        for operation in decidedOperations.map(\.operation) {
             let sender = operation.account ?? Self.severalSenders
             senders[operation.table, default: []].insert(ItemKey(sender))
         }
@@ -39,10 +39,10 @@ extension QueueTransaction {
             // Rows that an earlier version sent may belong to any account.
             let isUnknown = try known == nil && reader.hasServerRows(table)
             let all = found.union(known.map { [ItemKey($0)] } ?? [])
-            let sender = all.count == 1 && !isUnknown ? settlings.sender(table) : nil
+            let sender = all.count == 1 && !isUnknown ? decidedOperations.sender(table) : nil
             _ = try set(sender ?? Self.severalSenders, table, "", PullCursor.senderType)
             // If the first responses had no epoch, a later one is stored. It cannot show a restore before it.
-            if let endpoint, let epoch = settlings.onlyEpoch(table),
+            if let endpoint, let epoch = decidedOperations.onlyEpoch(table),
                 try reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
             {
                 _ = try set(epoch, table, endpoint, PullCursor.firstSentEpochType)
@@ -51,7 +51,7 @@ extension QueueTransaction {
     }
 }
 
-extension [PushSettling] {
+extension [DecidedOperation] {
     fileprivate func sender(_ table: String) -> String? {
         first { $0.operation.table == table }?.operation.account
     }

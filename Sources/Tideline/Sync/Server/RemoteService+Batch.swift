@@ -64,9 +64,9 @@ extension RemoteService {
                 inner.headers["Tideline-Epoch"] = outer.headers["Tideline-Epoch"]
             }
             signs.learn(ServerSigns(of: inner))
-            _ = generation.hear(AnswerSigns(inner), asked: .datasync)
+            _ = generation.note(AnswerSigns(inner), asked: .datasync)
             // The response to the batch itself has ended a wait that was over.
-            if !inner.isBeyondBatch { hear([inner], sentAt: max(number, busy.number)) }
+            if !inner.isBeyondBatch { note([inner], sentAt: max(number, busy.number)) }
             guard call.method != "GET" || !inner.isBeyondBatch else {
                 throw TransportError(
                     .responseTooLarge,
@@ -86,7 +86,7 @@ extension RemoteService {
                 return isServers ? nil : outer
             }
             let seconds = Double(limits.batchRetryTime.components.seconds)
-            signs.refuseBatches(until: environment.now().addingTimeInterval(seconds))
+            signs.rejectBatches(until: environment.now().addingTimeInterval(seconds))
             return nil
         }
     }

@@ -39,8 +39,8 @@ extension RemoteService {
             !(call.hasVersionInBody && signs.known.contains(.node)),
             let url = URL(string: String(call.url.absoluteString.prefix { $0 != "?" }))
         else { return nil }
-        let look = Request(method: "GET", url: url, headers: ["If-Match": Self.impossible])
-        let (response, isToRepeat) = try await plainly(look, dialect)
+        let probe = Request(method: "GET", url: url, headers: ["If-Match": Self.impossible])
+        let (response, isToRepeat) = try await plainly(probe, dialect)
         if isToRepeat { return (response, isToRepeat: true) }
         let isServers = AnswerProof.isServers(response)
         switch response.status {

@@ -16,7 +16,7 @@ final class ServerClock: Sendable {
     private let distance = Mutex<TimeInterval>(0)
 
     /// Records the `Date` of a response that arrived at `now`, according to the device's wall clock.
-    func hear(_ date: String?, at now: Date) {
+    func note(_ date: String?, at now: Date) {
         guard let date, let seconds = HTTPDate.seconds(date) else { return }
         let found = TimeInterval(seconds) - now.timeIntervalSince1970
         distance.withLock { $0 = abs(found) < Self.least ? 0 : found }

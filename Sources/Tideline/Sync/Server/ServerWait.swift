@@ -23,7 +23,7 @@ extension RemoteService {
     ///
     /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is true if the
     /// response shows that the server works.
-    func hear(status: Int, headers: HTTPFields, sentAt number: Int, isSuccess: Bool) {
+    func note(status: Int, headers: HTTPFields, sentAt number: Int, isSuccess: Bool) {
         if let wait = Self.asked(status: status, headers, serverTime), wait > .zero {
             guard heedsRetryAfter else { return }
             busy.begin(
@@ -41,8 +41,8 @@ extension RemoteService {
     }
 
     /// Evaluates the response to a whole request.
-    func hear(_ response: TransportResponse, sentAt number: Int) {
-        hear(
+    func note(_ response: TransportResponse, sentAt number: Int) {
+        note(
             status: response.status,
             headers: response.headers,
             sentAt: number,
@@ -54,12 +54,12 @@ extension RemoteService {
     ///
     /// A wait applies to the server only if each response asks for one; a single 429 is enough, because it
     /// concerns the caller.
-    func hear(_ answers: [TransportResponse], sentAt number: Int) {
+    func note(_ answers: [TransportResponse], sentAt number: Int) {
         let all = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
         let isOfAll = all.allSatisfy { ($0.1 ?? .zero) > .zero }
         let waits = isOfAll ? all : all.filter { $0.0.status == 429 && ($0.1 ?? .zero) > .zero }
         guard let longest = waits.max(by: { ($0.1 ?? .zero) < ($1.1 ?? .zero) }) else { return }
-        hear(longest.0, sentAt: number)
+        note(longest.0, sentAt: number)
     }
 
     /// Returns the wait that a response asks for, if a busy server or a proxy sent it.

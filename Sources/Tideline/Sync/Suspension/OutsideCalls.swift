@@ -48,7 +48,7 @@ final class OutsideCalls: Sendable {
     ) async throws -> Result {
         // The work of the app in such a call is not part of the push or pull.
         let body: @Sendable () async throws -> Result = {
-            try await HeldTurn.$current.withValue(nil) { try await body() }
+            try await ActiveTurn.$current.withValue(nil) { try await body() }
         }
         if Task.hasOwnExecutor { return try await runAsChild(within: limit, body) }
         let call = OutsideCall<Result>(isAbandonedWhenCancelled: limit != nil)

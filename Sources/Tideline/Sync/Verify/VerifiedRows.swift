@@ -29,18 +29,18 @@ struct VerifiedRows {
         pending = try reader.pendingIDs(table).union(lost)
         var query = TableQuery(filter: range.filter)
         query.order = [SortKey(column: SystemColumn.id)]
-        query.select = [SystemColumn.id, SystemColumn.version, HeldMask.name]
+        query.select = [SystemColumn.id, SystemColumn.version, MembershipMask.name]
         let uncertain = Set(try reader.store.uncertainRows(range.filter, in: table).ids)
         for row in try reader.store.rows(query, in: table) {
             guard !pending.contains(ItemKey(row.id)) else { continue }
-            let mask = HeldMask.bits(row) ?? 0
+            let mask = MembershipMask.bits(row) ?? 0
             if let bit, mask & bit == 0 { continue }
             rows.append(
                 VerifiedRow(
                     id: row.id,
                     version: row.version,
                     isUncertain: uncertain.contains(row.id),
-                    isOfFormerEpoch: mask & HeldMask.former != 0
+                    isOfFormerEpoch: mask & MembershipMask.former != 0
                 )
             )
         }
@@ -49,7 +49,7 @@ struct VerifiedRows {
             guard let server = record.server?.row,
                 let stored = try reader.maskedRow(record.itemID, table)
             else { continue }
-            if let bit, (HeldMask.bits(stored) ?? 0) & bit == 0 { continue }
+            if let bit, (MembershipMask.bits(stored) ?? 0) & bit == 0 { continue }
             rows.append(VerifiedRow(id: record.itemID, version: server.version))
         }
         guard !pending.isEmpty else { return }
@@ -88,7 +88,7 @@ extension QueueReader {
     /// Returns a row with its membership mask.
     fileprivate func maskedRow(_ id: String, _ table: String) throws -> Row? {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
-        query.select = [SystemColumn.id, HeldMask.name]
+        query.select = [SystemColumn.id, MembershipMask.name]
         return try store.rows(query, in: table).first
     }
 }

@@ -134,7 +134,7 @@ private struct VerifySteps: Sendable {
             try await remote.once(RemoteService.Request(method: "GET", url: url), .datasync).0
         }
         guard let page = DigestPage(response), !page.ranges.isEmpty, isServers(response) else {
-            throw refusal(response)
+            throw rejection(response)
         }
         try await meet(response.headers["Tideline-Epoch"])
         return page
@@ -256,8 +256,8 @@ private struct VerifySteps: Sendable {
     private func isLost(_ row: Row, _ former: FormerRows?, _ queue: QueueTransaction) throws -> Bool
     {
         guard let former,
-            let stored = try queue.held.inner.row(id: .string(row.id), in: table),
-            (HeldMask.bits(stored) ?? 0) & HeldMask.former != 0
+            let stored = try queue.unmasked.inner.row(id: .string(row.id), in: table),
+            (MembershipMask.bits(stored) ?? 0) & MembershipMask.former != 0
         else { return false }
         return former.restore.hasLost(stored, server: row)
     }
@@ -266,7 +266,7 @@ private struct VerifySteps: Sendable {
     /// damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
-        let others: Set = [SystemColumn.deleted, HeldMask.name]
+        let others: Set = [SystemColumn.deleted, MembershipMask.name]
         return Set(row.names + stored.names).subtracting(others).contains {
             !RowMerge.same(row[$0], stored[$0])
         }
@@ -327,7 +327,7 @@ private struct VerifySteps: Sendable {
             fetched.requests += 1
             guard response.status == 200, let page = PulledPage(response, schema: schema),
                 isServers(response, hasRows: page.hasServersRow)
-            else { throw refusal(response) }
+            else { throw rejection(response) }
             // The server may have been restored since the digests were read.
             let epoch = response.headers["Tideline-Epoch"]
             try await meet(epoch)
@@ -361,7 +361,7 @@ private struct VerifySteps: Sendable {
         )
     }
 
-    private func refusal(_ response: TransportResponse) -> SyncError {
+    private func rejection(_ response: TransportResponse) -> SyncError {
         if remote.dialect == .classic, 400..<500 ~= response.status, response.status != 401 {
             return .noDigests(table, response.status)
         }

@@ -18,7 +18,7 @@ final class CurlTransfer {
     private var body: [UInt8] = []
     private var isTooLarge = false
     /// Whether the caller of a streamed call has received the head.
-    private var isHeadTold = false
+    private var isHeadDelivered = false
 
     init(_ call: CurlCall, bytesMax: Int) {
         self.call = call
@@ -34,7 +34,7 @@ final class CurlTransfer {
 
     /// Ends the call with the response so far.
     func complete(_ code: CURLcode) {
-        if let sink = call.sink, isHeadTold {
+        if let sink = call.sink, isHeadDelivered {
             sink.finish(code == CURLE_OK ? nil : error(code))
             return
         }
@@ -70,14 +70,14 @@ final class CurlTransfer {
         {
             isTooLarge = true
         }
-        if !isTooLarge, call.sink != nil, head.isComplete { tellHead() }
+        if !isTooLarge, call.sink != nil, head.isComplete { deliverHead() }
         return !isTooLarge
     }
 
     /// Delivers the head to the caller, who then receives the body in parts.
-    private func tellHead() {
-        guard !isHeadTold, !head.isMalformed else { return }
-        isHeadTold = true
+    private func deliverHead() {
+        guard !isHeadDelivered, !head.isMalformed else { return }
+        isHeadDelivered = true
         call.finish(.success(TransportResponse(status: head.status, headers: head.fields)))
     }
 

@@ -130,7 +130,7 @@ public final class URLSessionTransport: Transport {
                 do {
                     return try await self.session.bytes(
                         for: request,
-                        delegate: RedirectRefusal()
+                        delegate: RedirectBlocker()
                     )
                 } catch let error as URLError {
                     throw Self.translate(error, url)

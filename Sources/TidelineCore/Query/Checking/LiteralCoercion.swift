@@ -99,9 +99,9 @@ package enum LiteralCoercion {
         switch value {
         case .string(let text): return DayText.canonical(text).map { .string($0) }
         case .date(let date):
-            let stamp = Timestamp(date)
-            guard stamp.microseconds % 86_400_000_000 == 0 else { return nil }
-            return .string(String(stamp.text.prefix(10)))
+            let timestamp = Timestamp(date)
+            guard timestamp.microseconds % 86_400_000_000 == 0 else { return nil }
+            return .string(String(timestamp.text.prefix(10)))
         case .null, .bool, .integer, .number, .decimal, .data, .json: return nil
         }
     }

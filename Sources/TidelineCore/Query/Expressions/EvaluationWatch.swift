@@ -5,17 +5,17 @@
 
 /// A check that ends an evaluation when its time limit is reached.
 package final class EvaluationWatch {
-    private let look: (_ bytes: Int) -> Bool
+    private let probe: (_ bytes: Int) -> Bool
     /// Whether the time limit was reached, so that the result is invalid.
     package private(set) var isOver = false
 
-    /// `look` returns whether the time limit was reached; it is called before this many bytes are read.
-    package init(_ look: @escaping (_ bytes: Int) -> Bool) {
-        self.look = look
+    /// `probe` returns whether the time limit was reached; it is called before this many bytes are read.
+    package init(_ probe: @escaping (_ bytes: Int) -> Bool) {
+        self.probe = probe
     }
 
     package func isOver(beforeReading bytes: Int) -> Bool {
-        if !isOver { isOver = look(bytes) }
+        if !isOver { isOver = probe(bytes) }
         return isOver
     }
 }

@@ -65,7 +65,7 @@ package struct TextPattern: Sendable {
     }
 
     /// The number of visited states between two checks of the time limit.
-    private static let visitsBetweenLooks = 4096
+    private static let visitsBetweenChecks = 4096
     /// The number of bytes whose reading takes as long as visiting a state.
     private static let bytesPerVisit = 8
 
@@ -88,7 +88,7 @@ package struct TextPattern: Sendable {
                 return false
             }
             visits += current.list.count + 1
-            if let watch, visits > Self.visitsBetweenLooks {
+            if let watch, visits > Self.visitsBetweenChecks {
                 if watch.isOver(beforeReading: visits * Self.bytesPerVisit) { return false }
                 visits = 0
             }

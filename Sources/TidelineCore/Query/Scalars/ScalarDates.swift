@@ -40,8 +40,8 @@ package enum ScalarDates {
 
     /// Returns a part of a string: a day, a time of day, or an instant.
     package static func part(_ part: DatePart, ofText text: String) -> Value {
-        if let stamp = Timestamp(text) {
-            return self.part(part, ofInstant: stamp.microseconds)
+        if let timestamp = Timestamp(text) {
+            return self.part(part, ofInstant: timestamp.microseconds)
         }
         let day = { DayText.parts(text) }
         let micros = { TimeText.microseconds(text) }

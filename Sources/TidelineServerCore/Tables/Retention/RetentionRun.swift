@@ -12,7 +12,7 @@ package protocol RetentionSteps: Sendable {
     func store(_ memory: TrustedTime.Memory, _ connection: Connection) throws
 
     /// Returns the clocks of all tables.
-    func stamps(_ connection: Connection) throws -> [TableStamp]
+    func timestamps(_ connection: Connection) throws -> [TableTimestamp]
 
     /// Removes some of the rows or entries of a step; without `time`, none that expire because of their age.
     func run(
@@ -69,7 +69,7 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
     package func begin(_ newest: Int64?, _ connection: Steps.Connection) throws {
         let (reading, memory) = try readTime(connection)
         _ = try removalTime(reading, memory, newest, connection)
-        ClockAhead.report(try steps.stamps(connection), now: reading.wall, to: log, metrics)
+        ClockAhead.report(try steps.timestamps(connection), now: reading.wall, to: log, metrics)
     }
 
     /// Runs a step; returns the number of removed rows.
@@ -80,8 +80,8 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
     ) throws -> Int {
         let (reading, memory) = try readTime(connection)
         if step == .clocks {
-            let ahead = try steps.stamps(connection).map {
-                ClockAhead.seconds($0.stamp, now: reading.wall)
+            let ahead = try steps.timestamps(connection).map {
+                ClockAhead.seconds($0.timestamp, now: reading.wall)
             }
             metrics.clockAhead.set(Int(clamping: ahead.max() ?? 0))
         }

@@ -214,8 +214,8 @@ package enum ClockAhead {
     package static let ledgerKey = "ledger."
 
     /// Returns how many seconds a table clock is ahead; 0 if it is not.
-    package static func seconds(_ stamp: Int64, now: Int64) -> Int64 {
-        let ahead = stamp.subtractingReportingOverflow(now)
+    package static func seconds(_ timestamp: Int64, now: Int64) -> Int64 {
+        let ahead = timestamp.subtractingReportingOverflow(now)
         guard !ahead.overflow, ahead.partialValue > tolerance else { return 0 }
         return ahead.partialValue / 1_000_000
     }
@@ -225,12 +225,14 @@ package enum ClockAhead {
 
     /// Logs the table clocks that are ahead of the wall clock.
     package static func report(
-        _ stamps: [TableStamp],
+        _ timestamps: [TableTimestamp],
         now: Int64,
         to log: ServerLog,
         _ metrics: StoreMetrics
     ) {
-        let ahead = stamps.map { ($0.table, seconds($0.stamp, now: now)) }.filter { $0.1 > 0 }
+        let ahead = timestamps.map { ($0.table, seconds($0.timestamp, now: now)) }.filter {
+            $0.1 > 0
+        }
         metrics.clockAhead.set(Int(clamping: ahead.map(\.1).max() ?? 0))
         for (table, seconds) in ahead.prefix(reportedMax) {
             log.write(

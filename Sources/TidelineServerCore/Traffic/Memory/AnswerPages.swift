@@ -11,7 +11,7 @@ struct AnswerPages {
         of rows: Int,
         in table: Table,
         _ read: (PageReservation?) async throws -> Page
-    ) async throws -> (page: Page, share: AnswerShare?) {
+    ) async throws -> (page: Page, share: MemoryReservation?) {
         let limits = service.settings.limits
         let batch = AnswerReservation.ofBatch
         let answer = batch ?? AnswerReservation(in: service.settings.traffic.answers)
@@ -23,7 +23,7 @@ struct AnswerPages {
         )
         do {
             return (try await read(reservation), batch == nil ? answer.share : nil)
-        } catch is PageReservation.Lacking {
+        } catch is PageReservation.MemoryShortage {
             guard answer.mayWait else { throw ServerError.batchMemoryFull }
             try await reservation.wait()
             return (try await read(reservation), batch == nil ? answer.share : nil)
@@ -33,7 +33,7 @@ struct AnswerPages {
     /// Reads a row and builds its answer, with a reservation of memory if it is large.
     ///
     /// - Parameters:
-    ///   - read: Reads the row. If it throws ``RowReservation/Lacking``, the function waits for memory and
+    ///   - read: Reads the row. If it throws ``RowReservation/MemoryShortage``, the function waits for memory and
     ///     reads again.
     ///   - make: Builds the answer. For a row that exceeds the memory, it receives the state without bytes,
     ///     because an answer without a row does not wait.
@@ -54,8 +54,8 @@ struct AnswerPages {
                     if batch == nil { answer.share = reservation.share }
                     return answer
                 }
-            } catch let lacking as RowReservation.Lacking {
-                let answer = try make(StoredRow(json: [], state: lacking.state))
+            } catch let shortage as RowReservation.MemoryShortage {
+                let answer = try make(StoredRow(json: [], state: shortage.state))
                 if answer.status == 304 { return answer }
             }
             guard reservation.mayWait else { throw ServerError.batchMemoryFull }

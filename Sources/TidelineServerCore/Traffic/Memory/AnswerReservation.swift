@@ -10,19 +10,19 @@ import Synchronization
 package final class AnswerReservation: Sendable {
     private struct State {
         /// The bytes of the finished answers.
-        var settled = 0
+        var finishedBytes = 0
         /// The minimum reservation, for answers that are not built yet.
         var reserved = 0
-        var share: AnswerShare?
+        var share: MemoryReservation?
         /// The size of the reservation, in bytes.
-        var held = 0
+        var size = 0
         /// The number of bytes to wait for.
         var wanted = 0
-        var isLacking = false
+        var isShort = false
 
         mutating func giveBack() {
             share = nil
-            held = 0
+            size = 0
             reserved = 0
         }
     }
@@ -38,16 +38,16 @@ package final class AnswerReservation: Sendable {
     }
 
     /// The reservation of memory; nil for small answers.
-    var share: AnswerShare? { state.withLock { $0.share } }
+    var share: MemoryReservation? { state.withLock { $0.share } }
 
     /// The bytes of the finished answers.
-    var settled: Int { state.withLock { $0.settled } }
+    var finishedBytes: Int { state.withLock { $0.finishedBytes } }
 
     /// Whether a reservation has failed since a request last waited for memory.
-    package var isLacking: Bool { state.withLock { $0.isLacking } }
+    package var isShort: Bool { state.withLock { $0.isShort } }
 
     /// Whether the request may wait for memory, because its finished answers, if any, are small.
-    var mayWait: Bool { state.withLock { $0.settled <= ResponseMemory.smallBytes } }
+    var mayWait: Bool { state.withLock { $0.finishedBytes <= ResponseMemory.smallBytes } }
 
     /// Reserves memory for all answers together, if enough is free.
     package func take(total: Int) -> Bool { state.withLock { take(total, &$0) } }
@@ -55,55 +55,55 @@ package final class AnswerReservation: Sendable {
     /// Reserves memory for an answer in addition to the finished ones, if enough is free.
     func take(beside bytes: Int) -> Bool {
         state.withLock { state in
-            let total = state.settled.addingReportingOverflow(bytes)
+            let total = state.finishedBytes.addingReportingOverflow(bytes)
             return take(total.overflow ? .max : total.partialValue, &state)
         }
     }
 
     private func take(_ total: Int, _ state: inout State) -> Bool {
-        guard total > state.held else { return true }
+        guard total > state.size else { return true }
         if let share = state.share {
             if share.grow(to: total) {
-                state.held = total
+                state.size = total
                 return true
             }
         } else if let share = memory.reserveNow(total) {
             state.share = share
-            state.held = total
+            state.size = total
             return true
         }
         state.wanted = total
-        state.isLacking = true
+        state.isShort = true
         return false
     }
 
     /// Counts an answer that is being built, in addition to the finished ones, even beyond the limit.
     func count(beside bytes: Int) {
         state.withLock { state in
-            let total = state.settled + bytes
-            guard let share = state.share, total > state.held else { return }
+            let total = state.finishedBytes + bytes
+            guard let share = state.share, total > state.size else { return }
             share.resize(to: total)
-            state.held = total
+            state.size = total
         }
     }
 
     /// Records the size of the finished answers.
-    func settle(_ total: Int) {
+    func recordFinished(_ total: Int) {
         state.withLock { state in
-            state.settled = total
+            state.finishedBytes = total
             let needed = max(total, state.reserved)
             if let share = state.share {
                 share.resize(to: needed)
-                state.held = needed
+                state.size = needed
             } else if needed > ResponseMemory.smallBytes {
                 state.share = memory.count(needed)
-                state.held = needed
+                state.size = needed
             }
         }
     }
 
     /// Returns the memory that exceeds the finished answers.
-    func giveBackRest() { settle(settled) }
+    func giveBackRest() { recordFinished(finishedBytes) }
 
     /// Waits for the missing memory, without a reservation in the meantime.
     ///
@@ -126,8 +126,8 @@ package final class AnswerReservation: Sendable {
         let share = try await memory.reserve(bytes)
         state.withLock { state in
             state.share = share
-            state.held = bytes
-            state.isLacking = false
+            state.size = bytes
+            state.isShort = false
         }
     }
 }

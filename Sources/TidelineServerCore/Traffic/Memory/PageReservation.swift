@@ -9,7 +9,7 @@ import Synchronization
 /// The memory reservation for a page while it is built.
 package final class PageReservation: Sendable {
     /// The error for too little memory; the page is built again when there is enough.
-    package struct Lacking: Error {}
+    package struct MemoryShortage: Error {}
 
     /// The number of bytes that a page may have without a reservation, so that the answer with its end and
     /// links is a small one.
@@ -52,7 +52,7 @@ package final class PageReservation: Sendable {
     /// Reserves memory for a page that already has this many bytes.
     ///
     /// - Returns: The number of bytes that the page may have before it reserves more.
-    /// - Throws: ``Lacking`` if there is too little memory.
+    /// - Throws: ``MemoryShortage`` if there is too little memory.
     package func more(for bytes: Int) throws -> Int {
         try state.withLock { state in
             if state.isTaken || state.isWaitedFor {
@@ -61,7 +61,7 @@ package final class PageReservation: Sendable {
                 return .max
             }
             state.wanted = max(likelyBytes, bytes)
-            guard reservation.take(beside: state.wanted) else { throw Lacking() }
+            guard reservation.take(beside: state.wanted) else { throw MemoryShortage() }
             state.isTaken = true
             return state.wanted
         }
@@ -90,7 +90,7 @@ final class PageSize: Sendable {
     }
 
     /// Records the size of a page; large rows influence the estimate for some more pages.
-    func made(rows: Int, bytes: Int) {
+    func record(rows: Int, bytes: Int) {
         guard rows > 0 else { return }
         let before = rowBytes.load(ordering: .relaxed)
         rowBytes.store(max(bytes / rows, before - before / 8, 1), ordering: .relaxed)

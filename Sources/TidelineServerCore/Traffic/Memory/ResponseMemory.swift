@@ -19,11 +19,11 @@ package final class ResponseMemory: Sendable {
     private struct Waiter {
         var id: UInt64
         var bytes: Int
-        var continuation: CheckedContinuation<AnswerShare?, Never>
+        var continuation: CheckedContinuation<MemoryReservation?, Never>
     }
 
     private struct State {
-        var held = 0
+        var reservedBytes = 0
         /// The waiting requests, in the order of their arrival.
         var waiters: [Waiter] = []
         /// Whether the newest waiter is next.
@@ -39,13 +39,15 @@ package final class ResponseMemory: Sendable {
     }
 
     /// The number of reserved bytes.
-    package var held: Int { state.withLock { $0.held } }
+    package var reservedBytes: Int { state.withLock { $0.reservedBytes } }
 
     /// The number of requests that wait for memory.
     package var waiting: Int { state.withLock { $0.waiters.count } }
 
     /// Whether memory is so short that slow readers must be disconnected.
-    package var isShort: Bool { state.withLock { $0.held >= bytesMax / 2 || !$0.waiters.isEmpty } }
+    package var isShort: Bool {
+        state.withLock { $0.reservedBytes >= bytesMax / 2 || !$0.waiters.isEmpty }
+    }
 
     /// Whether any request waits for memory.
     package var isWanted: Bool { state.withLock { !$0.waiters.isEmpty } }
@@ -57,7 +59,7 @@ package final class ResponseMemory: Sendable {
     ///
     /// - Throws: ``ServerError/answerMemoryFull`` if too many requests wait, and `CancellationError` if the
     ///   caller's time limit is reached.
-    package func reserve(_ bytes: Int) async throws -> AnswerShare {
+    package func reserve(_ bytes: Int) async throws -> MemoryReservation {
         if let share = reserveNow(bytes) { return share }
         let id = state.withLock { state in
             state.nextID += 1
@@ -82,35 +84,35 @@ package final class ResponseMemory: Sendable {
     }
 
     private func enqueue(_ waiter: Waiter) {
-        let (isRefused, share) = state.withLock { state -> (Bool, AnswerShare?) in
+        let (isRejected, share) = state.withLock { state -> (Bool, MemoryReservation?) in
             // A caller that is cancelled later finds its waiter here.
             if Task.isCancelled || state.waiters.count >= Self.waitersMax { return (true, nil) }
             guard !state.waiters.isEmpty || !fits(waiter.bytes, state) else {
-                state.held += waiter.bytes
-                return (false, AnswerShare(self, waiter.bytes))
+                state.reservedBytes += waiter.bytes
+                return (false, MemoryReservation(self, waiter.bytes))
             }
             state.waiters.append(waiter)
             return (false, nil)
         }
-        if isRefused || share != nil { waiter.continuation.resume(returning: share) }
+        if isRejected || share != nil { waiter.continuation.resume(returning: share) }
     }
 
     /// Reserves memory for an answer that is already built, if enough is free.
     ///
     /// An answer above the limit is accepted if nothing else is reserved.
-    package func reserveNow(_ bytes: Int) -> AnswerShare? {
+    package func reserveNow(_ bytes: Int) -> MemoryReservation? {
         let isReserved = state.withLock { state in
             guard state.waiters.isEmpty, fits(bytes, state) else { return false }
-            state.held += bytes
+            state.reservedBytes += bytes
             return true
         }
-        return isReserved ? AnswerShare(self, bytes) : nil
+        return isReserved ? MemoryReservation(self, bytes) : nil
     }
 
     /// Reserves the bytes even if they exceed the limit.
-    package func count(_ bytes: Int) -> AnswerShare {
-        state.withLock { $0.held += bytes }
-        return AnswerShare(self, bytes)
+    package func count(_ bytes: Int) -> MemoryReservation {
+        state.withLock { $0.reservedBytes += bytes }
+        return MemoryReservation(self, bytes)
     }
 
     /// Enlarges a reservation if there is free memory.
@@ -118,25 +120,27 @@ package final class ResponseMemory: Sendable {
     /// It does not wait for the waiting requests, because they get the memory when this answer is finished.
     fileprivate func grow(by bytes: Int, from before: Int) -> Bool {
         state.withLock { state in
-            guard state.held == before || state.held + bytes <= bytesMax else { return false }
-            state.held += bytes
+            guard state.reservedBytes == before || state.reservedBytes + bytes <= bytesMax else {
+                return false
+            }
+            state.reservedBytes += bytes
             return true
         }
     }
 
     private func fits(_ bytes: Int, _ state: State) -> Bool {
-        state.held == 0 || state.held + bytes <= bytesMax
+        state.reservedBytes == 0 || state.reservedBytes + bytes <= bytesMax
     }
 
     /// Changes the number of reserved bytes, and assigns freed memory to the waiting requests.
     fileprivate func change(by bytes: Int) {
         let ready = state.withLock { state in
-            state.held += bytes
+            state.reservedBytes += bytes
             var ready: [Waiter] = []
             while let waiter = state.isTurnOfLast ? state.waiters.last : state.waiters.first,
                 fits(waiter.bytes, state)
             {
-                state.held += waiter.bytes
+                state.reservedBytes += waiter.bytes
                 state.waiters.remove(at: state.isTurnOfLast ? state.waiters.count - 1 : 0)
                 state.isTurnOfLast.toggle()
                 ready.append(waiter)
@@ -144,13 +148,13 @@ package final class ResponseMemory: Sendable {
             return ready
         }
         for waiter in ready {
-            waiter.continuation.resume(returning: AnswerShare(self, waiter.bytes))
+            waiter.continuation.resume(returning: MemoryReservation(self, waiter.bytes))
         }
     }
 }
 
 /// A reservation of memory for an answer, which is released with the last reference.
-package final class AnswerShare: Sendable {
+package final class MemoryReservation: Sendable {
     package let memory: ResponseMemory
     private let bytes: Atomic<Int>
 

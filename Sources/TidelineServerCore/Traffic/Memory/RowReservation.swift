@@ -7,7 +7,7 @@
 /// The memory reservation for a row that is read by itself, made before the row is built.
 package final class RowReservation: Sendable {
     /// The error for too little memory, with the state of the row.
-    package struct Lacking: Error {
+    package struct MemoryShortage: Error {
         package let state: RowState
     }
 
@@ -19,9 +19,9 @@ package final class RowReservation: Sendable {
 
     /// Reserves memory for a row of this many bytes; small rows need none.
     ///
-    /// - Throws: ``Lacking`` if there is too little.
-    package func take(bytes: Int, of state: RowState) throws(Lacking) {
+    /// - Throws: ``MemoryShortage`` if there is too little.
+    package func take(bytes: Int, of state: RowState) throws(MemoryShortage) {
         guard bytes > ResponseMemory.smallBytes else { return }
-        guard reservation.take(beside: bytes) else { throw Lacking(state: state) }
+        guard reservation.take(beside: bytes) else { throw MemoryShortage(state: state) }
     }
 }

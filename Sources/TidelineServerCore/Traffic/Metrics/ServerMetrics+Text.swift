@@ -153,7 +153,7 @@ extension ServerMetrics {
         [
             (
                 "tideline_answers_bytes", "gauge", "Bytes of responses waiting for their callers.",
-                traffic.answersHeld
+                traffic.reservedAnswerBytes
             ),
             (
                 "tideline_answers_waiting", "gauge", "Responses waiting for a memory reservation.",
@@ -190,7 +190,7 @@ extension ServerMetrics {
             ),
             (
                 "tideline_tokens_refused_total", "counter",
-                "Requests rejected because of their tokens.", traffic.tokensRefused.current
+                "Requests rejected because of their tokens.", traffic.tokensRejected.current
             ),
             (
                 "tideline_slow_readers_total", "counter",

@@ -158,7 +158,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
 
     /// Runs one step of the pending cascades, between other work; returns when the next one is due.
     private func continueCascades(_ session: Session) -> UInt64 {
-        guard let source = graph.withLock({ $0 }), session.refusal == nil else { return .max }
+        guard let source = graph.withLock({ $0 }), session.rejection == nil else { return .max }
         let references = source.graph()
         let now = Session.uptime(after: .zero)
         var step = cascadeFailures.withLock { $0.step(at: now) }
@@ -194,7 +194,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     }
 
     private func purge(_ step: PurgeStep, _ session: Session) -> PurgeSchedule.Removed {
-        guard session.refusal == nil else { return .nothing }
+        guard session.rejection == nil else { return .nothing }
         var removed = PurgeSchedule.Removed.nothing
         session.perform { connection in
             do {
@@ -280,17 +280,17 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     /// All others are answered, or kept by the session.
     private func commit(_ queued: [Batch], _ session: Session) -> [Batch] {
         var batches = queued
-        var stamps: [TableStamp] = []
-        defer { session.end(stamps) }
-        if let refusal = session.refusal {
-            for batch in queued { batch.answer.resume(throwing: refusal) }
+        var timestamps: [TableTimestamp] = []
+        defer { session.end(timestamps) }
+        if let rejection = session.rejection {
+            for batch in queued { batch.answer.resume(throwing: rejection) }
             return []
         }
         do {
             var outcomes: [[GroupOutcome]?]
-            (stamps, outcomes) = try transact(&batches, session)
+            (timestamps, outcomes) = try transact(&batches, session)
             if batches.isEmpty { return [] }
-            try session.committed(stamps, batches, &outcomes)
+            try session.committed(timestamps, batches, &outcomes)
             metrics.groups.add(
                 zip(batches, outcomes).reduce(0) { $1.1 == nil ? $0 : $0 + $1.0.count }
             )
@@ -309,7 +309,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private func dryRun(_ batch: Batch, _ session: Session) {
         session.begin()
         defer { session.end([]) }
-        if let refusal = session.refusal { return batch.answer.resume(throwing: refusal) }
+        if let rejection = session.rejection { return batch.answer.resume(throwing: rejection) }
         while true {
             var outcomes: [[GroupOutcome]?] = []
             do {
@@ -325,8 +325,8 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             } catch {
                 switch session.failed(error, [batch]) {
                 case .repeat: continue
-                case .exclude(_, let refusal, _), .refuse(let refusal):
-                    return batch.answer.resume(throwing: refusal)
+                case .exclude(_, let rejection, _), .reject(let rejection):
+                    return batch.answer.resume(throwing: rejection)
                 }
             }
         }
@@ -339,16 +339,16 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private func transact(
         _ batches: inout [Batch],
         _ session: Session
-    ) throws -> ([TableStamp], [[GroupOutcome]?]) {
+    ) throws -> ([TableTimestamp], [[GroupOutcome]?]) {
         let start = Session.uptime(after: .zero)
         defer { metrics.commits.add(from: start, to: Session.uptime(after: .zero)) }
         while !batches.isEmpty {
             var outcomes: [[GroupOutcome]?] = []
             do {
-                let stamps = try session.transaction(batches) { transaction in
+                let timestamps = try session.transaction(batches) { transaction in
                     outcomes = try run(batches, &transaction)
                 }
-                return (stamps, outcomes)
+                return (timestamps, outcomes)
             } catch {
                 switch session.failed(error, batches) {
                 case .repeat: continue
@@ -357,7 +357,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
                 case .exclude(let rejected, let error, let others):
                     for batch in rejected { batch.answer.resume(throwing: error) }
                     batches = others
-                case .refuse(let refusal): throw refusal
+                case .reject(let rejection): throw rejection
                 }
             }
         }
@@ -390,7 +390,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
                 }
                 bytes += progress.budget.bytes - batch.batch.budget.bytes
                 outcomes.append(progress.outcomes)
-            case .refuse(let error): outcomes.append(batch.batch.failed(error))
+            case .reject(let error): outcomes.append(batch.batch.failed(error))
             case .wait: outcomes.append(nil)
             }
         }

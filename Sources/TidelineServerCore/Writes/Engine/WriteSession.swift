@@ -13,7 +13,7 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     static func uptime(after time: Duration) -> UInt64
 
     /// The error for all writes while the database cannot be written; nil otherwise.
-    var refusal: (any Error)? { get }
+    var rejection: (any Error)? { get }
 
     /// Returns whether a batch is committed after all others, because it changes tables or has large rows.
     func isLarge(_ batch: Batch) -> Bool
@@ -31,7 +31,7 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     func transaction(
         _ batches: [Batch],
         _ body: (inout Transaction) throws -> Void
-    ) throws -> [TableStamp]
+    ) throws -> [TableTimestamp]
 
     /// Returns how to continue after a failed transaction.
     func failed(_ error: any Error, _ batches: [Batch]) -> WriteRecovery<Backend>
@@ -42,13 +42,13 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     ///
     /// - Throws: The error that all batches are answered with.
     func committed(
-        _ stamps: [TableStamp],
+        _ timestamps: [TableTimestamp],
         _ batches: [Batch],
         _ outcomes: inout [[GroupOutcome]?]
     ) throws
 
     /// Ends what ``begin()`` began, after the batches were answered; without `stamps` if nothing was committed.
-    func end(_ stamps: [TableStamp])
+    func end(_ timestamps: [TableTimestamp])
 
     /// The uptime at which blocked batches are retried.
     var blockedDue: UInt64 { get }
@@ -74,7 +74,7 @@ package protocol WriteSession: AnyObject, SendableMetatype {
 }
 
 extension WriteSession {
-    package var refusal: (any Error)? { nil }
+    package var rejection: (any Error)? { nil }
     package var blockedDue: UInt64 { .max }
     package func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void) {}
     package static var cascadePause: Duration? { nil }
@@ -85,7 +85,7 @@ extension WriteSession {
 /// The decision whether a batch is executed when its turn comes in a transaction.
 package enum WriteAdmission {
     case run
-    case refuse(any Error)
+    case reject(any Error)
     /// The batch needs a lock that another transaction holds.
     case wait
 }
@@ -96,5 +96,5 @@ package enum WriteRecovery<Backend: Sendable> {
     /// Reject some of the batches, and retry the transaction with the others; without any, the transaction
     /// fails.
     case exclude([QueuedBatch<Backend>], any Error, others: [QueuedBatch<Backend>])
-    case refuse(any Error)
+    case reject(any Error)
 }

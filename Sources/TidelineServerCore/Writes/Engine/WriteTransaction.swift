@@ -81,13 +81,13 @@ extension WriteTransaction {
             do {
                 try self.budget.check()
             } catch {
-                return .refused(at: place, .refused(error))
+                return .rejected(at: place, .rejected(error))
             }
             let table = tables[place]
             let outcome =
                 try write.repeatKey.map { try once($0, write, table) }
                 ?? growAndPerform(write, table)
-            guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
+            guard outcome.decision.isSuccess else { return .rejected(at: place, outcome) }
             self.budget.take(outcome)
             batchRows.stored(write)
             outcomes.append(outcome)
@@ -109,7 +109,7 @@ extension WriteTransaction {
             if outcome.changesRow { batchRows.forget(operation, in: write.table) }
             return outcome
         }
-        if isDryRun { return .refused(.dryRunGrows) }
+        if isDryRun { return .rejected(.dryRunGrows) }
         let outcome = try grow(for: write, in: table)
         if outcome.grown != nil { grown = write.table }
         return outcome
@@ -129,10 +129,10 @@ extension WriteTransaction {
                 outcome = LedgerRules.outcome(outcome, stateOfRow, row: row)
             }
             count(outcome.row?.json.count ?? 0, table)
-            return budget.fits(outcome) ? outcome : .refused(.batchMemoryFull)
-        case .other: return .refused(.anotherRequest)
-        case .forgotten: return .refused(.forgottenRequest)
-        case .ahead: return .refused(.requestFromTheFuture)
+            return budget.fits(outcome) ? outcome : .rejected(.batchMemoryFull)
+        case .other: return .rejected(.anotherRequest)
+        case .forgotten: return .rejected(.forgottenRequest)
+        case .ahead: return .rejected(.requestFromTheFuture)
         case .new where write.isRepeatOnly: return WriteOutcome(.outdated)
         case .new: break
         }

@@ -83,8 +83,8 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
                     )
                 )
                 if isDone(work) { return }
-                let refusal = append(work, count: batch.count, of: batch.caller, position)
-                if let refusal { answer.resume(throwing: refusal) }
+                let rejection = append(work, count: batch.count, of: batch.caller, position)
+                if let rejection { answer.resume(throwing: rejection) }
             }
         } onCancel: {
             position.cancel()
@@ -102,8 +102,8 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
             let work = Work.task { connection in
                 answer.resume(with: Result { try body(connection.get()) })
             }
-            if !isDone(work), let refusal = append(work, count: 1) {
-                answer.resume(throwing: refusal)
+            if !isDone(work), let rejection = append(work, count: 1) {
+                answer.resume(throwing: rejection)
             }
         }
     }
@@ -116,7 +116,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         _ position: QueuePosition? = nil
     ) -> (any Error)? {
         var isFirst = false
-        let refusal: (any Error)? = state.withLock { state in
+        let rejection: (any Error)? = state.withLock { state in
             if state.isStopped { return ServerError.stopping }
             // A caller that cancels later finds the batch in the queue.
             if position?.isCancelled == true { return CancellationError() }
@@ -130,7 +130,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
             return nil
         }
         if isFirst { wake.signal() }
-        return refusal
+        return rejection
     }
 
     /// The number of waiting writes.

@@ -46,7 +46,7 @@ struct ContendedLocks {
     func contains(_ lock: ContendedLock) -> Bool { ends[lock] != nil }
 
     /// Returns whether writes that need a lock are rejected immediately.
-    func refuses(_ lock: ContendedLock) -> Bool {
+    func rejects(_ lock: ContendedLock) -> Bool {
         if case .table = lock { false } else { contains(lock) }
     }
 

@@ -55,9 +55,9 @@ struct LockProbe {
         var statements = [
             PostgresStatement("BEGIN"), WriteStatements.settings(times, lock: Self.wait),
         ]
-        let tablesPlace = statements.count
+        let tablesIndex = statements.count
         statements += parts.map { WriteStatements.lockSoon($0.table) }
-        let rowsPlace = statements.count
+        let rowsIndex = statements.count
         for part in parts {
             statements.append(WriteStatements.lock(part.ids, of: part.table, skippingLocked: true))
             statements.append(WriteStatements.holders(of: part.ids, in: part.table))
@@ -70,13 +70,13 @@ struct LockProbe {
             // Nothing has changed, so a rollback saves the flush.
             results = try connection.pipeline(statements + [PostgresStatement("ROLLBACK")])[...]
         } catch let error as PostgresError where error.isLockTimeout {
-            guard let place = error.place, place >= tablesPlace, place < rowsPlace else {
+            guard let place = error.place, place >= tablesIndex, place < rowsIndex else {
                 throw error
             }
             try connection.execute("ROLLBACK")
-            return parts[place - tablesPlace].table.clock
+            return parts[place - tablesIndex].table.clock
         }
-        results = results[rowsPlace...]
+        results = results[rowsIndex...]
         for part in parts {
             take(part.ids, part.table, locked: results.removeFirst(), found: results.removeFirst())
         }

@@ -22,7 +22,7 @@ struct WaitingStatements {
     var rows: Set<Int> = []
 
     /// Converts the timeout of a waiting statement to ``TableLockTimeout`` or ``RowLockTimeout``; keeps other errors.
-    func refusal(_ error: PostgresError) -> any Error {
+    func rejection(_ error: PostgresError) -> any Error {
         guard error.isOverTime, let place = error.place else { return error }
         if let clock = tables[place] { return TableLockTimeout(clock: clock) }
         return rows.contains(place) ? RowLockTimeout() : error

@@ -60,7 +60,7 @@ struct KnownChildren {
 
     /// Records the references of a planned row.
     mutating func plan(_ image: RowImage, of table: PostgresTable) {
-        for place in table.referencePlaces {
+        for place in table.referenceIndexes {
             guard case .text(let parent) = image.values[place] else { continue }
             let key = ChildKey(table: table.clock, place: place, parent: parent)
             planned[key, default: []].insert(image.id)

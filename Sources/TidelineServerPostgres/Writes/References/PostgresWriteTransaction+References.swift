@@ -94,7 +94,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         do {
             found = try connection.run(ReferenceStatements.findRestricted(by: edge, on: delete))
         } catch let error as PostgresError where error.isCanceled {
-            throw SlowRestriction(refusal: .cascadeTooSlow(edge))
+            throw SlowRestriction(rejection: .cascadeTooSlow(edge))
         }
         guard found.count > 0 else { return .none }
         return found.integer(0, 0) == 0 ? .isTooLarge : .isReferenced
@@ -234,7 +234,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
     }
 
     /// Returns the rejection for a foreign key that is also a reference of one of the writes; nil for others.
-    static func refusal(
+    static func rejection(
         of error: PostgresError,
         _ group: [WriteBatch.Write]
     ) -> ServerError? {
@@ -384,7 +384,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         }
         let locks = clocks.sorted().map(WriteStatements.lockClock)
         let results = try connection.pipeline(
-            locks + [WriteStatements.forms(all), PostgresStatement(PostgresClock.now).kept]
+            locks + [WriteStatements.forms(all), PostgresStatement(PostgresClock.now).prepared]
         )
         for place in locks.indices { takeClocks(results[place]) }
         takeForms(results[locks.count])
@@ -401,5 +401,5 @@ struct NeedsSavepoints: Error {}
 
 /// The error of a group whose check for `restrict` took longer than a statement may take.
 struct SlowRestriction: Error {
-    let refusal: ServerError
+    let rejection: ServerError
 }

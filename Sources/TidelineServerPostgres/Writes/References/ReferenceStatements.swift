@@ -7,15 +7,17 @@ import TidelineServerCore
 /// The statements for references.
 enum ReferenceStatements {
     /// Locks the work on pending cascades, which one server does at a time; the number is arbitrary.
-    static let lockCascades = PostgresStatement("SELECT pg_try_advisory_xact_lock(6072326742)").kept
+    static let lockCascades = PostgresStatement("SELECT pg_try_advisory_xact_lock(6072326742)")
+        .prepared
 
     /// Locks the checks of references, which other transactions share; the number is arbitrary.
-    static let lockNewParents = PostgresStatement("SELECT pg_advisory_xact_lock(6072326743)").kept
+    static let lockNewParents = PostgresStatement("SELECT pg_advisory_xact_lock(6072326743)")
+        .prepared
 
     /// Precedes the check of references, and the search for pending cascades.
     static let shareNewParents = PostgresStatement(
         "SELECT pg_advisory_xact_lock_shared(6072326743)"
-    ).kept
+    ).prepared
 
     /// Returns the tables with pending cascades, of some tables in lower case.
     static func pendingTables(_ names: [String]) -> PostgresStatement {
@@ -25,7 +27,7 @@ enum ReferenceStatements {
             WHERE EXISTS (SELECT FROM tideline.cascades AS c WHERE c."table" = n."name")
             """,
             [.array(names.map { .text($0) })]
-        ).kept
+        ).prepared
     }
 
     static func readCascades(_ step: CascadeStep) -> PostgresStatement {
@@ -38,7 +40,7 @@ enum ReferenceStatements {
                 .value(.integer(Int64(step.countMax))),
                 .array(step.skipped.map { .integer($0) }),
             ]
-        ).kept
+        ).prepared
     }
 
     static func entries(_ result: PostgresResult) -> [PendingCascade] {
@@ -70,14 +72,14 @@ enum ReferenceStatements {
                 texts { $0.table.lowercased() }, texts(\.id), texts(\.author.user),
                 texts(\.author.device), texts { $0.author.isDashboard ? "t" : "f" },
             ]
-        ).kept
+        ).prepared
     }
 
     static func remove(_ places: [Int64]) -> PostgresStatement {
         PostgresStatement(
             "DELETE FROM tideline.cascades WHERE \"place\" = ANY($1::bigint[])",
             [.array(places.map { .integer($0) })]
-        ).kept
+        ).prepared
     }
 
     static let create = """
@@ -119,7 +121,7 @@ enum ReferenceStatements {
             ORDER BY "id" LIMIT $2\(lock)
             """,
             [self.ids(ids, in: edge), .value(.integer(Int64(countMax) + 1))]
-        ).kept
+        ).prepared
     }
 
     /// Returns the ids of rows, other than the parent itself, that refer to some rows.
@@ -137,7 +139,7 @@ enum ReferenceStatements {
             WHERE \(condition(edge))\(other) LIMIT $2
             """,
             [self.ids(ids, in: edge), .value(.integer(Int64(countMax)))]
-        ).kept
+        ).prepared
     }
 
     /// Returns the query that finds a row which prevents the delete of a row through other rows.

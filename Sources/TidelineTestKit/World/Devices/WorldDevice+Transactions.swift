@@ -4,7 +4,7 @@ import Tideline
 
 extension WorldDevice {
     /// Draws the other rows that the user changes in the same transaction as a row; nil for no transaction.
-    func othersToEdit(with id: String, among ids: [String]) -> [String]? {
+    func otherRowsToEdit(with id: String, among ids: [String]) -> [String]? {
         draw { generator in
             guard generator.chance(30) else { return nil }
             let others = ids.filter { $0 != id }.shuffled(using: &generator)

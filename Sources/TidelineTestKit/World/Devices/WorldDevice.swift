@@ -231,7 +231,7 @@ final class WorldDevice: Sendable {
         var edited = [id]
         defer { touch(edited) }
         do {
-            if transacts, let others = othersToEdit(with: id, among: ids) {
+            if transacts, let others = otherRowsToEdit(with: id, among: ids) {
                 edited += others
                 try await editTogether(edited)
             } else {

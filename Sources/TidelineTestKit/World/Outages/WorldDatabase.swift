@@ -67,7 +67,7 @@ final class WorldDatabase: Transport {
             return file
         }
         guard let file else { return }
-        _ = try DatabaseCare(path: file).renewEpoch()
+        _ = try DatabaseMaintenance(path: file).renewEpoch()
         let server = try await start(try Self.store(file, time))
         let streams = state.withLock { state in
             (state.transport, state.file) = (server.transport, file)

@@ -135,7 +135,7 @@ private final class RelationRun {
                     try await database.restore()
                 }
             }
-            try await settle()
+            try await syncUntilIdle()
             try await check()
         } catch var violation as WorldViolation {
             violation.story = story
@@ -365,7 +365,7 @@ private final class RelationRun {
     // MARK: - The end
 
     /// Syncs without faults until nothing is pending.
-    private func settle() async throws {
+    private func syncUntilIdle() async throws {
         story.append("no faults from here on")
         for device in devices {
             device.network.endFaults()

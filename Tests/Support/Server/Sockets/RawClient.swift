@@ -195,7 +195,7 @@ package func withServer<Result: Sendable>(
         ids: RequestIDs(prefix: "request"),
         traffic: traffic ?? ServerTraffic(answersBytesMax: limits.answersBytesMax),
         tls: tls,
-        refused: { _, _ in },
+        rejected: { _, _ in },
         handler: handler
     )
     let port = try server.start()

@@ -135,7 +135,7 @@ package final class RawTLS {
     package static func identity() throws -> TLSIdentity {
         let folder = FileManager.default.temporaryDirectory.path + "/tideline-tls-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let made = try LocalCertificate.make(hosts: ["127.0.0.1"], directory: folder)
-        return try TLSIdentity(certificateFile: made.certificateFile, keyFile: made.keyFile)
+        let created = try LocalCertificate.make(hosts: ["127.0.0.1"], directory: folder)
+        return try TLSIdentity(certificateFile: created.certificateFile, keyFile: created.keyFile)
     }
 }

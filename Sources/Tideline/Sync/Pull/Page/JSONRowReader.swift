@@ -143,13 +143,13 @@ struct JSONRowReader {
         switch form {
         case .dateTime:
             if !span.isEscaped,
-                let stamp = Timestamp(
+                let timestamp = Timestamp(
                     utf8: UnsafeRawBufferPointer(
                         UnsafeBufferPointer(rebasing: reader.bytes[span.range])
                     )
                 )
             {
-                return .date(Timestamp(microseconds: stamp.milliseconds * 1000).date)
+                return .date(Timestamp(microseconds: timestamp.milliseconds * 1000).date)
             }
             return .string(reader.text(span))
         case .guid:

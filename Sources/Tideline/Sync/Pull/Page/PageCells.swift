@@ -101,10 +101,11 @@ package struct PageCells: Sendable {
             return true
         case (.instant, .string(let span)):
             let text = UnsafeBufferPointer(rebasing: reader.bytes[span.range])
-            guard !span.isEscaped, let stamp = Timestamp(utf8: UnsafeRawBufferPointer(text)) else {
+            guard !span.isEscaped, let timestamp = Timestamp(utf8: UnsafeRawBufferPointer(text))
+            else {
                 return false
             }
-            let milliseconds = stamp.milliseconds
+            let milliseconds = timestamp.milliseconds
             if member.isUpdatedAt { latest = max(latest ?? milliseconds, milliseconds) }
             cells[first + member.column] = Cell(kind: .integer, payload: milliseconds)
             return true

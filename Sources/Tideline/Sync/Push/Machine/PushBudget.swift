@@ -51,7 +51,7 @@ package struct PushBudget: Sendable, Hashable {
     }
 
     /// Handles a response to a write.
-    package mutating func hear(_ answer: PushAnswer) {
+    package mutating func note(_ answer: PushAnswer) {
         if answer.wasAcceptedAsRequest { namesRequests = true }
     }
 

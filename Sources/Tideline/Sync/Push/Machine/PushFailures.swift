@@ -17,22 +17,22 @@ struct PushFailures: Sendable {
     private(set) var isProbing = false
     /// The operations that a proxy rejected in this push, and those of the last one that were not accepted
     /// since.
-    private var refusedInBetween: [QueuedOperation] = []
-    private var refusedBefore: [QueuedOperation]
+    private var rejectedByProxy: [QueuedOperation] = []
+    private var rejectedBefore: [QueuedOperation]
     /// The number of operations in a row that a proxy rejected.
-    private(set) var refusedInRow = 0
+    private(set) var rejectedInRow = 0
     /// Whether some operations are left to the next push for that reason.
-    private(set) var isPartlyRefused = false
+    private(set) var isPartlyRejected = false
 
-    init(refusedBefore: [QueuedOperation] = []) { self.refusedBefore = refusedBefore }
+    init(rejectedBefore: [QueuedOperation] = []) { self.rejectedBefore = rejectedBefore }
 
     /// The failed operations with their last responses, in the order of the queue.
     var all: [Failure] { last.sorted { $0.key < $1.key }.map(\.value) }
 
     /// The operations that the next push sends last.
     var lastOfNextPush: [QueuedOperation] {
-        let ids = Set(refusedInBetween.map(\.id))
-        return refusedBefore.filter { !ids.contains($0.id) } + refusedInBetween
+        let ids = Set(rejectedByProxy.map(\.id))
+        return rejectedBefore.filter { !ids.contains($0.id) } + rejectedByProxy
     }
 
     /// Whether one of these operations failed before.
@@ -49,7 +49,7 @@ struct PushFailures: Sendable {
     mutating func note(_ failures: [Failure]) {
         for (operation, answer) in failures {
             attempts[operation.id, default: 0] += 1
-            let isKept = answer.status >= 500 || answer.isRefusedInBetween
+            let isKept = answer.status >= 500 || answer.isRejectedByProxy
             last[operation.id] = isKept ? (operation, answer) : nil
         }
     }
@@ -74,29 +74,29 @@ struct PushFailures: Sendable {
     }
 
     /// Records that an operation was completed, which shows that the server can be reached.
-    mutating func endProbe() { (isProbing, refusedInRow) = (false, 0) }
+    mutating func endProbe() { (isProbing, rejectedInRow) = (false, 0) }
 
     /// Removes the failures of an operation whose outcome was stored.
     mutating func remove(_ operation: QueuedOperation) {
         attempts[operation.id] = nil
         last[operation.id] = nil
-        refusedInBetween.removeAll { $0.id == operation.id }
-        refusedBefore.removeAll { $0.id == operation.id }
+        rejectedByProxy.removeAll { $0.id == operation.id }
+        rejectedBefore.removeAll { $0.id == operation.id }
     }
 
     /// Records operations that a proxy rejected.
     ///
     /// - Returns: Whether each of them was already rejected before in this push.
     @discardableResult
-    mutating func noteRefusedInBetween(_ operations: [QueuedOperation]) -> Bool {
-        let known = Set(refusedInBetween.map(\.id))
-        refusedInBetween += operations.filter { !known.contains($0.id) }
+    mutating func noteRejectedByProxy(_ operations: [QueuedOperation]) -> Bool {
+        let known = Set(rejectedByProxy.map(\.id))
+        rejectedByProxy += operations.filter { !known.contains($0.id) }
         return operations.allSatisfy { known.contains($0.id) }
     }
 
     /// Counts rejections in a row.
-    mutating func countRefusedInRow(_ count: Int) { refusedInRow += count }
+    mutating func countRejectedInRow(_ count: Int) { rejectedInRow += count }
 
     /// Records that rejected operations are left to the next push.
-    mutating func leaveRefused() { isPartlyRefused = true }
+    mutating func leaveRejected() { isPartlyRejected = true }
 }

@@ -85,7 +85,7 @@ package enum PushGroups {
             guard case .answer(let answer) = reply else { return reply }
             switch answer.outcome(of: operation) {
             case .retry, .unauthorized: return reply
-            case .decided, .look: continue
+            case .decided, .read: continue
             }
         }
         // No operation was rejected: the response came from a proxy.

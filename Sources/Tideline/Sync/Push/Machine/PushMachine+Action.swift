@@ -5,8 +5,8 @@ extension PushMachine {
         case idle
         case preparing(PushSlice)
         case sending([QueuedOperation], inBatch: Bool)
-        case settling([PushSettling])
-        case looking(QueuedOperation, PushLook)
+        case applying([DecidedOperation])
+        case reading(QueuedOperation, FollowUpRead)
         case waiting
         case finished
     }
@@ -24,9 +24,9 @@ extension PushMachine {
         /// Send the operations in one request, or each in its own.
         case send([QueuedOperation], inBatch: Bool)
         /// Make a follow-up read.
-        case look(QueuedOperation, PushLook)
+        case read(QueuedOperation, FollowUpRead)
         /// Store the outcomes, in one transaction.
-        case settle([PushSettling])
+        case apply([DecidedOperation])
         case wait(Duration)
         /// End the push; nil means that the end of the queue was reached.
         case finish(Stop?)

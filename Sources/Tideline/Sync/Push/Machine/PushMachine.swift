@@ -2,8 +2,8 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start(lastID:) -> { prepared(_:) -> [ answered(_:) | refused(_:) | lost(mayBeSmaller:) ]
-//                         | looked(_:) | settled(_:) | waited() }* -> .finish
+//     start(lastID:) -> { prepared(_:) -> [ answered(_:) | rejected(_:) | lost(mayBeSmaller:) ]
+//                         | readAnswered(_:) | applied(_:) | waited() }* -> .finish
 //
 // `failed(_:)` ends it in any state. The queue is sent in slices: a batch if the server accepts
 // batches, else one operation in each request. The table is in docs/SYNC.md.
@@ -19,7 +19,7 @@ package struct PushMachine: Sendable {
     /// The number of operations that the server accepted.
     package private(set) var completed = 0
     /// The last response after which an operation was sent again.
-    package private(set) var refusal: PushAnswer?
+    package private(set) var rejection: PushAnswer?
     /// The response that rejected the token.
     package private(set) var unauthorizedAnswer: PushAnswer?
 
@@ -38,7 +38,7 @@ package struct PushMachine: Sendable {
     /// from the server; the pull shows whether such a server works.
     package var failing: [Failure] {
         failures.all.filter { _, answer in
-            answer.isFailureOfTheServer || answer.isRefusedInBetween || answer.status == 500
+            answer.isFailureOfTheServer || answer.isRejectedByProxy || answer.status == 500
                 || completed > 0
         }
     }
@@ -64,7 +64,7 @@ package struct PushMachine: Sendable {
         behind: [QueuedOperation] = []
     ) -> Action {
         order = PushOrder(lastID: lastID, blocked: blocked, behind: behind)
-        failures = PushFailures(refusedBefore: behind)
+        failures = PushFailures(rejectedBefore: behind)
         return next()
     }
 
@@ -73,11 +73,11 @@ package struct PushMachine: Sendable {
     private mutating func next() -> Action {
         if let stop { return finish(stop) }
         // A later operation of such a row must not overtake it, and none is read twice.
-        if !round.looks.isEmpty { return proceed() }
+        if !round.reads.isEmpty { return proceed() }
         if order.isPassDone {
             guard order.behind.isEmpty else { return retryBehind() }
             guard order.readAgainIfSkipped() else {
-                return finish(failures.isPartlyRefused ? .network : nil)
+                return finish(failures.isPartlyRejected ? .network : nil)
             }
         }
         let slice = order.slice(budget)
@@ -98,7 +98,7 @@ package struct PushMachine: Sendable {
         completed += slice.skipped
         order.take(slice, for: asked)
         let unread = slice.operations.filter(\.mustBeRead)
-        round.looks += unread.map { ($0, .row) }
+        round.reads += unread.map { ($0, .row) }
         // The group of such an operation is sent once its outcome is known.
         let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
         var operations: [QueuedOperation] = []
@@ -129,9 +129,9 @@ package struct PushMachine: Sendable {
         precondition(replies.count == operations.count, "one reply for each operation")
         let replies = inBatch ? PushGroups.replies(replies, to: operations) : replies
         if inBatch, let answer = answerBeyondBatch(replies, to: operations) {
-            return settle(operations.map { PushSettling($0, .rejected, answer) })
+            return apply(operations.map { DecidedOperation($0, .rejected, answer) })
         }
-        var settlings: [PushSettling] = []
+        var decidedOperations: [DecidedOperation] = []
         var notReached: [Int64] = []
         var skipped: [Int64] = []
         // If the server executes none of them, that is a failure.
@@ -150,7 +150,7 @@ package struct PushMachine: Sendable {
                 stop = stop ?? .network
             case .answer(let answer), .notReached(let answer):
                 let mayBeUndone = inBatch && PushGroups.mayChange(rowAt: place, of: operations)
-                judge(operation, answer, mayBeUndone: mayBeUndone, &settlings)
+                evaluate(operation, answer, mayBeUndone: mayBeUndone, &decidedOperations)
             }
         }
         if !isPartly, PushGroups.hasAny(operations), replies.contains(where: \.isNotReached) {
@@ -159,9 +159,9 @@ package struct PushMachine: Sendable {
             budget.succeeded(inBatch: inBatch)
         } else {
             budget.shrink(to: operations.count - notReached.count - skipped.count)
-            order.sendAgain(skipped + notReached, areRefused: true)
+            order.sendAgain(skipped + notReached, areRejected: true)
         }
-        return settle(settlings)
+        return apply(decidedOperations)
     }
 
     /// Returns the response to a single group if its responses were too large in every attempt.
@@ -192,20 +192,20 @@ package struct PushMachine: Sendable {
     ///   - answer: The response to the request.
     ///   - isOriginalServer: Whether the server is proven to be an original one, which does not accept batches.
     /// - Returns: What to do next.
-    package mutating func refused(
+    package mutating func rejected(
         _ answer: PushAnswer,
         isOriginalServer: Bool = false
     ) -> Action {
         if isOriginalServer { budget.learnOriginalServer() }
         guard case .sending(let operations, true) = state else {
-            preconditionFailure("refused(_:) without a batch in flight")
+            preconditionFailure("rejected(_:) without a batch in flight")
         }
         switch answer.status {
         case 413 where isOneGroup(operations) && answer.isProven:
-            return settle(operations.map { PushSettling($0, .rejected, answer) })
+            return apply(operations.map { DecidedOperation($0, .rejected, answer) })
         case 413 where !isOneGroup(operations):
             budget.shrink()
-            return again(operations, areRefused: answer.isProven)
+            return resend(operations, areRejected: answer.isProven)
         case 401 where answer.isProven:
             stop = .unauthorized
             unauthorizedAnswer = answer
@@ -214,7 +214,7 @@ package struct PushMachine: Sendable {
             return notTaken(operations, answer)
         case _ where answer.rejectsForm && answer.isProven:
             round.failures = operations.map { ($0, answer) }
-            return judgeFailures(mayPass: isOneGroup(operations))
+            return handleFailures(mayPass: isOneGroup(operations))
         case 401, 408, 429, 300..<400, 500, 502...:
             // One of the strings may be the cause, so the next attempt has fewer operations.
             if answer.status >= 500, !answer.isProven,
@@ -223,7 +223,7 @@ package struct PushMachine: Sendable {
                 budget.halve(operations.count)
             }
             round.failures = operations.map { ($0, answer) }
-            return judgeFailures(mayPass: isOneGroup(operations))
+            return handleFailures(mayPass: isOneGroup(operations))
         default:
             return notTaken(operations, answer)
         }
@@ -236,29 +236,29 @@ package struct PushMachine: Sendable {
     ) -> Action {
         let isUnknown =
             [404, 405, 501].contains(answer.status) || answer.status == 403 && answer.isProven
-        let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
+        let isRejection = answer.status == 501 || (400..<500).contains(answer.status)
         // Any other response may come from a gateway, in front of a server that accepts batches.
         let isServers = answer.isProven || budget.isOfOriginalServer
         if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || !isServers {
             // The group cannot be split. If the path worked before, this response is not the server's.
-            if isRefusal, answer.isProven, ![404, 405, 501].contains(answer.status) {
-                return settle(operations.map { PushSettling($0, .rejected, answer) })
+            if isRejection, answer.isProven, ![404, 405, 501].contains(answer.status) {
+                return apply(operations.map { DecidedOperation($0, .rejected, answer) })
             }
             round.failures = operations.map { ($0, answer) }
-            return judgeFailures()
+            return handleFailures()
         }
         if budget.hasTakenBatch || budget.namesRequests && !isUnknown, !answer.isProven {
             // A proxy or firewall rejected it, possibly because of one of the strings.
             guard operations.count > 1 else {
                 round.failures = operations.map { ($0, answer) }
-                return judgeFailures()
+                return handleFailures()
             }
             budget.halve(operations.count)
-            return again(operations)
+            return resend(operations)
         }
         budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && isServers)
         // A response that is not a batch response does not show whether the operations were executed.
-        return again(operations, areRefused: isRefusal && (isUnknown || answer.isProven))
+        return resend(operations, areRejected: isRejection && (isUnknown || answer.isProven))
     }
 
     /// Handles a lost response: the operations remain frozen, and the next attempt sends the same bytes.
@@ -273,7 +273,7 @@ package struct PushMachine: Sendable {
         budget.shrink()
         let lostBatches = failures.noteLostBatch()
         guard mayBeSmaller, lostBatches <= limits.lostBatchesMax else { return failed(.network) }
-        return again(operations)
+        return resend(operations)
     }
 
     /// Moves a request that is always lost to the end of the push.
@@ -288,32 +288,33 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    private mutating func again(
+    private mutating func resend(
         _ operations: [QueuedOperation],
-        areRefused: Bool = false
+        areRejected: Bool = false
     ) -> Action {
-        order.sendAgain(operations.map(\.id), areRefused: areRefused)
+        order.sendAgain(operations.map(\.id), areRejected: areRejected)
         return next()
     }
 
     /// Finds out what a response means.
     ///
     /// If it `mayBeUndone`, the server may have rolled back the state that a rejection shows.
-    private mutating func judge(
+    private mutating func evaluate(
         _ operation: QueuedOperation,
         _ answer: PushAnswer,
         mayBeUndone: Bool,
-        _ settlings: inout [PushSettling]
+        _ decidedOperations: inout [DecidedOperation]
     ) {
-        budget.hear(answer)
+        budget.note(answer)
         switch answer.outcome(of: operation, namesRequests: budget.namesRequests) {
         case .decided(let decision)
         where mayBeUndone && answer.status >= 400 && decision.showsState:
-            round.looks.append((operation, .undone))
+            round.reads.append((operation, .undone))
             round.unclear[operation.id] = answer.ofUndoneState
-        case .decided(let decision): settlings.append(PushSettling(operation, decision, answer))
-        case .look(let look):
-            round.looks.append((operation, look))
+        case .decided(let decision):
+            decidedOperations.append(DecidedOperation(operation, decision, answer))
+        case .read(let read):
+            round.reads.append((operation, read))
             round.unclear[operation.id] = answer
         case .unauthorized:
             stop = .unauthorized
@@ -323,75 +324,75 @@ package struct PushMachine: Sendable {
         }
     }
 
-    private mutating func settle(_ settlings: [PushSettling]) -> Action {
-        guard !settlings.isEmpty else { return proceed() }
-        state = .settling(settlings)
-        return .settle(settlings)
+    private mutating func apply(_ decidedOperations: [DecidedOperation]) -> Action {
+        guard !decidedOperations.isEmpty else { return proceed() }
+        state = .applying(decidedOperations)
+        return .apply(decidedOperations)
     }
 
     /// Handles the stored outcomes; `unblocked` are operations of other groups that followed an accepted
     /// operation in its row.
-    package mutating func settled(
-        _ results: [PushSettled],
+    package mutating func applied(
+        _ results: [SettlementResult],
         unblocked: [Int64] = []
     ) -> Action {
-        guard case .settling(let settlings) = state else {
-            preconditionFailure("settled() was called, but no outcomes were being stored")
+        guard case .applying(let decidedOperations) = state else {
+            preconditionFailure("applied(_:) was called, but no outcomes were being stored")
         }
         var again: [Int64] = []
         var hasMoved = false
-        for (settling, result) in zip(settlings, results) {
+        for (decided, result) in zip(decidedOperations, results) {
             if result == .untouched {
                 // This is a failure, because a proxy may respond in the same way every time.
-                round.failures.append((settling.operation, settling.answer))
+                round.failures.append((decided.operation, decided.answer))
                 continue
             }
             hasMoved = true
-            failures.remove(settling.operation)
+            failures.remove(decided.operation)
             switch result {
             case .completed: completed += 1
-            case .again: again.append(settling.operation.id)
-            case .released: order.sendAgainAfterEdit(settling.operation, &again)
-            case .waiting: order.waitForOthers()
+            case .resend: again.append(decided.operation.id)
+            case .released: order.sendAgainAfterEdit(decided.operation, &again)
+            case .waiting: order.waitForOtherOperations()
             case .parked, .dropped, .gone, .asked, .untouched: break
             }
         }
         if hasMoved { round.hasMoved = true }
-        order.continueAfterSettling(again: again, unblocked: unblocked, hasMoved: hasMoved)
+        order.continueAfterApplying(again: again, unblocked: unblocked, hasMoved: hasMoved)
         return proceed()
     }
 
     /// Handles the response to a follow-up read.
-    package mutating func looked(_ answer: PushAnswer) -> Action {
-        guard case .looking(let operation, let look) = state else {
-            preconditionFailure("looked(_:) with nothing to look at")
+    package mutating func readAnswered(_ answer: PushAnswer) -> Action {
+        guard case .reading(let operation, let read) = state else {
+            preconditionFailure("readAnswered(_:) with no read in flight")
         }
         // An error of the operation shows the response to the operation itself.
-        var told = round.unclear.removeValue(forKey: operation.id) ?? answer
-        switch look.outcome(of: operation, answer) {
+        var reported = round.unclear.removeValue(forKey: operation.id) ?? answer
+        switch read.outcome(of: operation, answer) {
         case .decided(let decision):
-            if case .accepted = decision { told.wasReadLater = true }
-            return settle([PushSettling(operation, decision, told)])
-        case .look(let next):
-            round.looks.insert((operation, next), at: 0)
-            round.unclear[operation.id] = told
+            if case .accepted = decision { reported.wasReadLater = true }
+            return apply([DecidedOperation(operation, decision, reported)])
+        case .read(let next):
+            round.reads.insert((operation, next), at: 0)
+            round.unclear[operation.id] = reported
         case .unauthorized:
             stop = .unauthorized
             unauthorizedAnswer = answer
         case .retry:
             // The row that was read does not show what sent the response.
-            round.failures.append((operation, answer.outline == nil ? told : answer))
+            round.failures.append((operation, answer.outline == nil ? reported : answer))
         }
         return proceed()
     }
 
     private mutating func proceed() -> Action {
-        if !round.looks.isEmpty {
-            let (operation, look) = round.looks.removeFirst()
-            state = .looking(operation, look)
-            return .look(operation, look)
+        if !round.reads.isEmpty {
+            let (operation, read) = round.reads.removeFirst()
+            state = .reading(operation, read)
+            return .read(operation, read)
         }
-        return judgeFailures()
+        return handleFailures()
     }
 
     // MARK: - Failures
@@ -399,22 +400,22 @@ package struct PushMachine: Sendable {
     /// Moves failed operations to the end of the push.
     ///
     /// If no operation is completed, the push waits, retries, and finally ends.
-    private mutating func judgeFailures(mayPass: Bool = true) -> Action {
+    private mutating func handleFailures(mayPass: Bool = true) -> Action {
         defer { round.end() }
         if round.hasMoved { failures.endProbe() }
         let failed = round.failures.map(\.operation)
         guard let last = round.failures.last, stop == nil else { return next() }
         failures.note(round.failures)
-        refusal = last.answer
+        rejection = last.answer
         let asked =
             round.failures.filter { $0.operation.failedPushes == 0 }
             .compactMap(\.answer.retryAfter).max()
         if Backoff.isTooLong(asked, limits) {
             // The next push sends the other operations first, to find out whether the server works.
-            failures.noteRefusedInBetween(failed)
+            failures.noteRejectedByProxy(failed)
             return finish(.network)
         }
-        if mayPass, let action = passRefused(failed) { return action }
+        if mayPass, let action = moveRejectedBehind(failed) { return action }
         if round.hasMoved {
             order.moveBehind(failed)
             return next()
@@ -438,14 +439,14 @@ package struct PushMachine: Sendable {
     /// An operation that is rejected a second time is left to the next push.
     ///
     /// - Returns: Nil if no other operations are left; the push then waits and retries these.
-    private mutating func passRefused(_ operations: [QueuedOperation]) -> Action? {
-        guard round.failures.allSatisfy(\.answer.isRefusedInBetween) else { return nil }
-        let areKnown = failures.noteRefusedInBetween(operations)
-        failures.countRefusedInRow(operations.count)
-        guard failures.refusedInRow < Self.refusedInRowMax else { return finish(.network) }
+    private mutating func moveRejectedBehind(_ operations: [QueuedOperation]) -> Action? {
+        guard round.failures.allSatisfy(\.answer.isRejectedByProxy) else { return nil }
+        let areKnown = failures.noteRejectedByProxy(operations)
+        failures.countRejectedInRow(operations.count)
+        guard failures.rejectedInRow < Self.rejectedInRowMax else { return finish(.network) }
         if areKnown {
             order.close(operations.map(\.row))
-            failures.leaveRefused()
+            failures.leaveRejected()
             return next()
         }
         guard hasMore else { return nil }
@@ -456,7 +457,7 @@ package struct PushMachine: Sendable {
     /// The number of operations in a row that a proxy may reject before the push ends.
     ///
     /// A proxy that rejects everything must not receive a request for each operation.
-    private static let refusedInRowMax = 16
+    private static let rejectedInRowMax = 16
 
     private mutating func retryBehind() -> Action {
         let tries = failures.tries(order.behind)
@@ -467,7 +468,7 @@ package struct PushMachine: Sendable {
     }
 
     /// Whether operations are left other than those that just failed.
-    private var hasMore: Bool { !order.isPassDone || !round.looks.isEmpty }
+    private var hasMore: Bool { !order.isPassDone || !round.reads.isEmpty }
 
     package mutating func waited() -> Action {
         guard case .waiting = state else { preconditionFailure("waited() while not waiting") }

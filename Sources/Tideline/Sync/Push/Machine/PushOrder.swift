@@ -12,7 +12,7 @@ struct PushOrder: Sendable {
     private var first: [Int64] = []
     private(set) var behind: [QueuedOperation]
     /// The operations in `first` whose batch was rejected as a whole.
-    private var refused: Set<Int64> = []
+    private var rejected: Set<Int64> = []
     /// The last operation that this push sends; later ones were queued during the push.
     private let lastID: Int64
     /// The rows whose operation was sent again after an edit, which happens once for each row.
@@ -47,7 +47,7 @@ struct PushOrder: Sendable {
             bytes: budget.bytes,
             closed: closed.union(behind.map(\.row)),
             blocked: blocked,
-            refused: refused,
+            rejected: rejected,
             groups: budget.groups,
             blockedRows: blockedRows
         )
@@ -62,7 +62,7 @@ struct PushOrder: Sendable {
             isAtEnd = slice.isAtEnd
         }
         first = slice.left + first.dropFirst(asked.first.count)
-        refused.subtract(slice.operations.map(\.id))
+        rejected.subtract(slice.operations.map(\.id))
         for operation in slice.unsendable where operation.damage != nil {
             blocked.insert(operation.row)
         }
@@ -76,15 +76,15 @@ struct PushOrder: Sendable {
 
     /// Sends an operation and its group later; it was certainly not executed.
     mutating func sendLater(_ operation: QueuedOperation) {
-        refused.insert(operation.id)
+        rejected.insert(operation.id)
         first.append(operation.id)
     }
 
     /// Sends operations again before all others.
     ///
-    /// If `areRefused`, none of them was executed.
-    mutating func sendAgain(_ ids: [Int64], areRefused: Bool = false) {
-        if areRefused { refused.formUnion(ids) }
+    /// If `areRejected`, none of them was executed.
+    mutating func sendAgain(_ ids: [Int64], areRejected: Bool = false) {
+        if areRejected { rejected.formUnion(ids) }
         first = ids + first
     }
 
@@ -101,7 +101,7 @@ struct PushOrder: Sendable {
     }
 
     /// Reads the queue again after other operations are complete, because an operation waits for one of them.
-    mutating func waitForOthers() { isWaiting = true }
+    mutating func waitForOtherOperations() { isWaiting = true }
 
     /// Excludes these rows from the rest of the push.
     mutating func close(_ rows: [RowKey]) { closed.formUnion(rows) }
@@ -122,7 +122,7 @@ struct PushOrder: Sendable {
     ///
     /// `again` are the operations to send again, and `unblocked` are those that waited for an earlier one of
     /// their row. `hasMoved` is true if an operation was removed from the queue or changed.
-    mutating func continueAfterSettling(
+    mutating func continueAfterApplying(
         again: [Int64],
         unblocked: [Int64],
         hasMoved: Bool

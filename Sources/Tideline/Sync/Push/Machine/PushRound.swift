@@ -5,7 +5,7 @@ import TidelineCore
 /// The responses of a push that have not been handled.
 struct PushRound: Sendable {
     /// The follow-up reads that are to be made.
-    var looks: [(operation: QueuedOperation, look: PushLook)] = []
+    var reads: [(operation: QueuedOperation, read: FollowUpRead)] = []
     /// The responses that did not show the outcome, by operation.
     var unclear: [Int64: PushAnswer] = [:]
     /// The responses after which an operation is sent again.

@@ -21,7 +21,7 @@ package struct PushSlice: Sendable, Hashable {
     /// Later operations of such a row are based on an unknown state, and wait for the app.
     package var blocked: Set<RowKey> = []
     /// Operations whose last request was certainly not executed, by their ids.
-    package var refused: Set<Int64> = []
+    package var rejected: Set<Int64> = []
     /// How groups are sent.
     package var groups = Groups.together
     /// Rows whose groups wait even if they are in `first`, because a group may have been renamed.

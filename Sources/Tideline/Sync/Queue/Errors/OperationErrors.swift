@@ -186,7 +186,7 @@ struct OperationErrors {
         try await engine.transaction { queue in
             guard let operation = try queue.reader.operation(operationID),
                 try queue.reader.hasError(id, operation)
-            else { throw SyncError.errorSettled() }
+            else { throw SyncError.errorResolved() }
             try queue.checkAccount([operation])
             try body(queue, operation)
             try queue.removeErrors(of: operationID)
@@ -280,7 +280,7 @@ extension QueueTransaction {
             }
             try store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
             try confirmHolders(of: row, operation.table)
-            try removeUnheld(operation.itemID, operation.table)
+            try removeRowWithoutQuery(operation.itemID, operation.table)
         case .deleted:
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
             try LocalChildren(queue: self).follow(

@@ -96,8 +96,8 @@ struct ParkedOperations {
                     continue
                 }
                 let later = operations.dropFirst().first
-                let settled = try Settlement(queue: queue).park(operation, later, nil, text)
-                if settled == .parked { parked.append(operation) }
+                let result = try Settlement(queue: queue).park(operation, later, nil, text)
+                if result == .parked { parked.append(operation) }
             }
             return parked
         }
@@ -111,10 +111,10 @@ struct ParkedOperations {
         // If the store or the server cannot be reached, the push continues without this response.
         guard let service = try? engine.remote.get(), service.busyTime == .zero,
             await engine.account() != .signedOut,
-            let operation = try? await engine.read({ try $0.firstRefusedBySchema() }),
+            let operation = try? await engine.read({ try $0.firstRejectedBySchema() }),
             (try? await engine.hasSendable()) == false
         else { return }
-        _ = try? await service.look(.row, operation, engine.catalog.schema(operation.table))
+        _ = try? await service.followUp(.row, operation, engine.catalog.schema(operation.table))
     }
 }
 
@@ -151,7 +151,7 @@ extension QueueReader {
     }
 
     /// Returns the first operation that a server with `Tideline-Schema` rejected.
-    fileprivate func firstRefusedBySchema() throws -> QueuedOperation? {
+    fileprivate func firstRejectedBySchema() throws -> QueuedOperation? {
         try errorsThatMayPass().first { $0.conditions?.schema != nil }
             .flatMap { try operation($0.operationID) }
     }

@@ -159,7 +159,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     }
 
     func errors() throws -> OperationErrors {
-        guard let engine else { throw SyncError.errorSettled() }
+        guard let engine else { throw SyncError.errorResolved() }
         return engine.operationErrors
     }
 

@@ -9,7 +9,7 @@ import TidelineCore
 package struct AnswerSigns: Sendable, Hashable {
     package var status: Int
     /// Whether a rejection mentions `ZUMO-API-VERSION`: the server does not support the client's version.
-    package var refusesVersion = false
+    package var rejectsVersion = false
     /// Whether `x-zumo-server-version` identifies an original server.
     package var namesClassicServer = false
     /// Whether a header field is present that only a Tideline server sends.
@@ -32,16 +32,16 @@ package struct AnswerSigns: Sendable, Hashable {
         isClassicPage =
             response.status == 200 && start.first == UInt8(ascii: "[")
             && response.headers["Link"]?.contains("<") == false
-        refusesVersion =
+        rejectsVersion =
             response.status == 400
-            && String(decoding: response.body.prefix(Self.refusalBytesMax), as: UTF8.self)
+            && String(decoding: response.body.prefix(Self.rejectionBytesMax), as: UTF8.self)
                 .uppercased().contains("ZUMO-API-VERSION")
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (9...13).contains(byte) }
 
     /// The number of bytes of a rejection that are searched for the name of the header field.
-    private static let refusalBytesMax = 4096
+    private static let rejectionBytesMax = 4096
 }
 
 /// The known generation of the server at an endpoint.
@@ -104,11 +104,11 @@ package struct GenerationMemory: Sendable, Hashable {
     ///   - asked: The dialect of the request.
     /// - Returns: Whether the request had no effect and has to be sent again. The server rejected it for its version,
     ///   or for the syntax of a generation that an earlier run determined.
-    package mutating func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
+    package mutating func note(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
         guard setting == .automatic else { return false }
         if let (dialect, confidence) = Self.meaning(signs, asked: asked) {
             learn(dialect, confidence)
-            return signs.refusesVersion && dialect != asked
+            return signs.rejectsVersion && dialect != asked
         }
         guard signs.status == 400, asked == .classic, case .remembered(.classic) = knowledge else {
             return false
@@ -126,7 +126,7 @@ package struct GenerationMemory: Sendable, Hashable {
         if signs.namesTideline { return (.datasync, .certain) }
         if signs.namesClassicServer { return (.classic, .certain) }
         if signs.isEnvelope { return (.datasync, .certain) }
-        if signs.refusesVersion { return (asked.other, .certain) }
+        if signs.rejectsVersion { return (asked.other, .certain) }
         return signs.isClassicPage ? (.classic, .likely) : nil
     }
 

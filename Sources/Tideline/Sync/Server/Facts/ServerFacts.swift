@@ -22,10 +22,10 @@ struct ServerFacts {
         let known = try? await engine.read { reader in
             (
                 try reader.generation(key), try reader.takesGzip(key), try reader.installation(),
-                try reader.signs(key), try reader.batchesRefused(key), try reader.busyPeriod(key)
+                try reader.signs(key), try reader.batchesRejected(key), try reader.busyPeriod(key)
             )
         }
-        guard let (generation, takesGzip, installation, signs, batchesRefused, busy) = known else {
+        guard let (generation, takesGzip, installation, signs, batchesRejected, busy) = known else {
             return
         }
         let period = busy.flatMap {
@@ -39,7 +39,7 @@ struct ServerFacts {
         service.busy.recall(period)
         service.generation.recall(generation)
         service.coding.recall(takesGzip)
-        service.signs.recall(signs, batchesRefused: batchesRefused)
+        service.signs.recall(signs, batchesRejected: batchesRejected)
         await setInstallation(of: service, installation)
     }
 
@@ -96,10 +96,10 @@ struct ServerFacts {
             if let generation { try queue.setGeneration(generation, key) }
             if let takesGzip { try queue.setTakesGzip(takesGzip, key) }
         }
-        if let generation { service.generation.markStored(generation) }
-        if let takesGzip { service.coding.markStored(takesGzip) }
-        if let signs { service.signs.markStored(signs) }
-        if let busy { service.busy.markStored(busy) }
+        if let generation { service.generation.noteStored(generation) }
+        if let takesGzip { service.coding.noteStored(takesGzip) }
+        if let signs { service.signs.noteStored(signs) }
+        if let busy { service.busy.noteStored(busy) }
     }
 
     // MARK: - Batches
@@ -117,16 +117,16 @@ struct ServerFacts {
         if let known, known.usesBatches { return known }
         let (until, hasTakenBatch, namesRequests) = try await engine.read {
             (
-                try $0.batchesRefused(endpoint), try $0.isNoted("batchTaken", endpoint),
+                try $0.batchesRejected(endpoint), try $0.isNoted("batchTaken", endpoint),
                 try $0.isNoted("requestNamed", endpoint)
             )
         }
         let seconds = Double(engine.limits.batchRetryTime.components.seconds)
         // If the wall clock was wrong when this was stored, batches must not be avoided forever.
-        let isRefused = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
+        let isRejected = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
         return PushBudget(
             limits: engine.limits,
-            usesBatches: !isRefused,
+            usesBatches: !isRejected,
             hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
                 || remote.signs.known.contains(.batches),
             // A server whose lists have an epoch also supports this.
@@ -142,19 +142,19 @@ struct ServerFacts {
         engine.pushMemory.budget.withLock { $0 = learned }
         let isFirstBatch = learned.hasTakenBatch && !before.hasTakenBatch
         let isFirstName = learned.namesRequests && !before.namesRequests
-        let isRefused = before.usesBatches && !learned.usesBatches
-        guard isFirstBatch || isFirstName || isRefused,
+        let isRejected = before.usesBatches && !learned.usesBatches
+        guard isFirstBatch || isFirstName || isRejected,
             let endpoint = try? engine.remote.get().endpoint.key
         else { return }
         let seconds = Double(engine.limits.batchRetryTime.components.seconds)
         let until = engine.environment.now().addingTimeInterval(seconds)
-        if isRefused, let remote = try? engine.remote.get() {
-            remote.signs.refuseBatches(until: until)
+        if isRejected, let remote = try? engine.remote.get() {
+            remote.signs.rejectBatches(until: until)
         }
         try? await engine.transaction { queue in
             if isFirstBatch { try queue.note("batchTaken", endpoint) }
             if isFirstName { try queue.note("requestNamed", endpoint) }
-            if isRefused { try queue.setBatchesRefused(endpoint, until: until) }
+            if isRejected { try queue.setBatchesRejected(endpoint, until: until) }
         }
     }
 }
@@ -235,7 +235,7 @@ extension QueueTransaction {
 
 extension QueueReader {
     /// Returns the time before which no batch is sent to the server of an endpoint.
-    func batchesRefused(_ endpoint: String) throws -> Date? {
+    func batchesRejected(_ endpoint: String) throws -> Date? {
         try store.row(id: .string("batch|\(endpoint)"), in: SystemTables.config)?["value"]?.text
             .flatMap { Timestamp($0)?.date }
     }
@@ -250,7 +250,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    fileprivate func setBatchesRefused(_ endpoint: String, until: Date) throws {
+    fileprivate func setBatchesRejected(_ endpoint: String, until: Date) throws {
         let row: Row = [
             "id": .string("batch|\(endpoint)"), "key": "batch", "keyType": 3, "table": "",
             "value": .string(Timestamp(until).text),

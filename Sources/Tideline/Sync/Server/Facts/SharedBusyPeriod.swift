@@ -72,7 +72,7 @@ final class SharedBusyPeriod: Sendable {
         state.withLock { $0.period == $0.stored ? nil : Change(period: $0.period) }
     }
 
-    func markStored(_ change: Change) { state.withLock { $0.stored = change.period } }
+    func noteStored(_ change: Change) { state.withLock { $0.stored = change.period } }
 
     /// Emits a value at each change of the period.
     func changes() -> AsyncStream<Set<String>> { hub.stream() }

@@ -12,7 +12,7 @@ import TidelineCore
 final class SharedCoding: Sendable {
     private struct State {
         var takesGzip = false
-        var isRefused = false
+        var isRejected = false
         /// The value in the store.
         var stored = false
     }
@@ -23,7 +23,7 @@ final class SharedCoding: Sendable {
     func recall(_ takesGzip: Bool) {
         state.withLock { state in
             state.stored = takesGzip
-            state.takesGzip = !state.isRefused && (takesGzip || state.takesGzip)
+            state.takesGzip = !state.isRejected && (takesGzip || state.takesGzip)
         }
     }
 
@@ -32,7 +32,7 @@ final class SharedCoding: Sendable {
         state.withLock { $0.takesGzip == $0.stored ? nil : $0.takesGzip }
     }
 
-    func markStored(_ takesGzip: Bool) { state.withLock { $0.stored = takesGzip } }
+    func noteStored(_ takesGzip: Bool) { state.withLock { $0.stored = takesGzip } }
 
     /// Sends a request, compressed if the server accepts that and it saves enough.
     ///
@@ -53,11 +53,11 @@ final class SharedCoding: Sendable {
             let response = try await send(coded)
             guard response.status == 415 || response.status == 400 else { return response }
             // The server did not execute a request that it rejected.
-            state.withLock { ($0.takesGzip, $0.isRefused) = (false, true) }
+            state.withLock { ($0.takesGzip, $0.isRejected) = (false, true) }
         }
         let response = try await send(request)
         if Self.takesGzip(response.headers["Accept-Encoding"]) {
-            state.withLock { $0.takesGzip = !$0.isRefused }
+            state.withLock { $0.takesGzip = !$0.isRejected }
         }
         return response
     }

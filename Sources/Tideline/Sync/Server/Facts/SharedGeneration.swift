@@ -34,9 +34,9 @@ final class SharedGeneration: Sendable {
         }
     }
 
-    func markStored(_ dialect: ServerDialect) { state.withLock { $0.stored = dialect } }
+    func noteStored(_ dialect: ServerDialect) { state.withLock { $0.stored = dialect } }
 
-    func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
-        state.withLock { $0.memory.hear(signs, asked: asked) }
+    func note(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
+        state.withLock { $0.memory.note(signs, asked: asked) }
     }
 }

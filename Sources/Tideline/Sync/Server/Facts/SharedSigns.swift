@@ -11,7 +11,7 @@ final class SharedSigns: Sendable {
         /// The server's signs as stored in the local store.
         var stored: ServerSigns = []
         /// The time before which no batch is sent to the server.
-        var batchesRefused: Date?
+        var batchesRejected: Date?
         /// Whether a response has shown that `If-Match` arrives at the server.
         var passesConditions = false
         /// Whether a 401 arrived that is not proven to come from the server, and a new token did not help.
@@ -23,18 +23,18 @@ final class SharedSigns: Sendable {
     var known: ServerSigns { state.withLock { $0.known } }
 
     /// Adds the signs that were read from the store.
-    func recall(_ signs: ServerSigns, batchesRefused: Date?) {
+    func recall(_ signs: ServerSigns, batchesRejected: Date?) {
         state.withLock { state in
             state.stored = signs
             state.known.formUnion(signs)
-            state.batchesRefused = batchesRefused
+            state.batchesRejected = batchesRejected
         }
     }
 
     /// The signs that have not been stored yet; nil if there are none.
     var unstored: ServerSigns? { state.withLock { $0.known == $0.stored ? nil : $0.known } }
 
-    func markStored(_ signs: ServerSigns) { state.withLock { $0.stored = signs } }
+    func noteStored(_ signs: ServerSigns) { state.withLock { $0.stored = signs } }
 
     func learn(_ signs: ServerSigns) {
         guard !signs.isEmpty else { return }
@@ -47,13 +47,13 @@ final class SharedSigns: Sendable {
     /// recorded.
     func mayBatch(at now: Date, retryTime: Duration) -> Bool {
         state.withLock { state in
-            guard let until = state.batchesRefused else { return true }
+            guard let until = state.batchesRejected else { return true }
             let seconds = Double(retryTime.components.seconds)
             return !(now...now.addingTimeInterval(seconds)).contains(until)
         }
     }
 
-    func refuseBatches(until: Date) { state.withLock { $0.batchesRefused = until } }
+    func rejectBatches(until: Date) { state.withLock { $0.batchesRejected = until } }
 
     /// Whether a response has shown that `If-Match` arrives at the server, so that no proxy drops it.
     var passesConditions: Bool { state.withLock { $0.passesConditions } }

@@ -8,7 +8,7 @@ import TidelineCore
 import TidelineTestKit
 import TidelineTestSupport
 
-@Suite(.timeLimit(.minutes(10))) struct ForeignAnswerTests {
+@Suite(.timeLimit(.minutes(10))) struct UnprovenAnswerTests {
     static let statuses = TestScope.coversAll ? allStatuses : [200, 302, 403, 404, 412, 500]
     private static let allStatuses =
         [200, 201, 204, 206, 300, 302, 304, 307]

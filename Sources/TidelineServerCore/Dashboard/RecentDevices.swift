@@ -1,4 +1,4 @@
-// SeenDevices: devices for the dashboard.
+// RecentDevices: devices for the dashboard.
 //
 // The list is in memory and bounded. It is a hint for an operator; the server decides nothing by it.
 
@@ -6,7 +6,7 @@ import Synchronization
 import TidelineCore
 
 /// The devices that sent an `X-ZUMO-INSTALLATION-ID`, with the times of their syncs.
-package final class SeenDevices: Sendable {
+package final class RecentDevices: Sendable {
     struct Device: Sendable {
         var id: String
         /// The client library, as the device reports it.
@@ -72,7 +72,7 @@ package final class SeenDevices: Sendable {
     }
 }
 
-extension SeenDevices.Device {
+extension RecentDevices.Device {
     fileprivate mutating func take(
         _ method: String,
         _ route: Route,
@@ -94,7 +94,7 @@ extension SeenDevices.Device {
     }
 
     /// Returns when the device read the oldest list whose table has changed since; nil if there is none.
-    func behindSince(_ stamp: (String) -> Int64) -> Int64? {
-        pulls.filter { stamp($0.key) > $0.value }.values.min()
+    func behindSince(_ timestamp: (String) -> Int64) -> Int64? {
+        pulls.filter { timestamp($0.key) > $0.value }.values.min()
     }
 }

@@ -11,7 +11,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-struct CountedMarkTests {
+struct CountingFlagTests {
     private static func page(_ store: PostgresTableStore) async throws {
         var request = ListRequest()
         request.tie = 0

@@ -1,4 +1,4 @@
-// DatabaseCare: maintenance commands; backups may run on an open database.
+// DatabaseMaintenance: maintenance commands; backups may run on an open database.
 
 import Foundation
 import TidelineCore
@@ -6,7 +6,7 @@ import TidelineSQLite
 package import TidelineServerCore
 
 /// The maintenance of a database while no server has it open.
-package struct DatabaseCare: Sendable {
+package struct DatabaseMaintenance: Sendable {
     let path: String
 
     package init(path: String) {
@@ -151,8 +151,9 @@ package struct DatabaseCare: Sendable {
             try SchemaChange(database: database, now: { now }).openWhole()
             var reset: [(table: String, rows: Int)] = []
             for table in try tables(names, database) {
-                let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
-                guard stamp > now else { continue }
+                let timestamp =
+                    try database.integer(ServerSchema.readTimestamp, [.text(table)]) ?? 0
+                guard timestamp > now else { continue }
                 let rows = try RowChange(database, table: table, report: { _, _ in })
                     .resetClock(to: now)
                 reset.append((table, rows))

@@ -1,4 +1,4 @@
-// KeptStatements: decides how statements are sent.
+// StatementCache: decides how statements are sent.
 //
 // It sends nothing: it decides how to send each statement, and the connection reports which preparations the server
 // has accepted. A name is never used for two statements, nor by two connections: if a name is unknown, PostgreSQL
@@ -7,7 +7,7 @@
 import CLibPQ
 
 /// The prepared statement cache of a connection: the statements with their names.
-struct KeptStatements {
+struct StatementCache {
     /// How a statement is sent.
     enum Step: Hashable {
         /// With its SQL, planned for this execution only.

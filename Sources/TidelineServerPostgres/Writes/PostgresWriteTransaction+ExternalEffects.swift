@@ -39,7 +39,7 @@ extension PostgresWriteTransaction {
                     changed.append((sent, found))
                 }
             }
-            try stampAgain(changed, in: table, now: now)
+            try reassignTimestamps(changed, in: table, now: now)
         }
     }
 
@@ -48,28 +48,28 @@ extension PostgresWriteTransaction {
         "a trigger or a rule of the table skipped a row"
     )
 
-    private mutating func stampAgain(
+    private mutating func reassignTimestamps(
         _ changes: [(sent: RowImage, found: RowImage)],
         in table: PostgresTable,
         now: Int64
     ) throws {
         guard !changes.isEmpty else { return }
         let images = changes.map(\.found)
-        var stamps: [SQLValue] = []
+        var timestamps: [SQLValue] = []
         for (sent, found) in changes {
             var image = found
             let key = table.clock
             guard let clock = state.clocks[key] else { throw Self.leftOut }
-            let stamp = PostgresClock.next(after: clock.stamp, now: now, isCounted: false)
-            state.clocks[key]?.stamp = stamp
+            let timestamp = PostgresClock.next(after: clock.timestamp, now: now, isCounted: false)
+            state.clocks[key]?.timestamp = timestamp
             state.clocks[key]?.hasMoved = true
             state.moved.insert(key)
-            stamps.append(.integer(stamp))
+            timestamps.append(.integer(timestamp))
             if table.log.isNeeded(for: sent, image) {
-                state.logged.append((table, stamp, image.isDeleted, table.log.kept(sent)))
+                state.logged.append((table, timestamp, image.isDeleted, table.log.loggedPart(sent)))
             }
-            image.version = stamp
-            image.updatedAt = stamp
+            image.version = timestamp
+            image.updatedAt = timestamp
             state.rows[RowKey(table: table.clock, id: image.id)] =
                 WriteState.Cell(stored: image, planned: image)
         }
@@ -81,7 +81,7 @@ extension PostgresWriteTransaction {
                 FROM unnest($1::text[], $2::bigint[]) AS x("id", "version")
                 WHERE t."id" = x."id"
                 """,
-                [.array(images.map { .text($0.id) }), .array(stamps)]
+                [.array(images.map { .text($0.id) }), .array(timestamps)]
             )
         )
     }
@@ -100,9 +100,9 @@ extension PostgresWriteTransaction {
                 [.array(clocks.map { .text($0) })]
             ),
         ])
-        for clock in TableStamp.read(results[2]) {
-            if let known = state.clocks[clock.table]?.stamp, clock.stamp > known {
-                state.clocks[clock.table]?.stamp = clock.stamp
+        for clock in TableTimestamp.read(results[2]) {
+            if let known = state.clocks[clock.table]?.timestamp, clock.timestamp > known {
+                state.clocks[clock.table]?.timestamp = clock.timestamp
             }
         }
     }

@@ -1,4 +1,4 @@
-// BackupLook: the backups of a database.
+// BackupCheck: the backups of a database.
 //
 // A base backup and the log after it restore every commit; a dump restores only the state at the time of the dump.
 // PostgreSQL reports its log's archive and the receivers of its stream. It does not know which base backups exist and
@@ -7,7 +7,7 @@
 import TidelinePostgres
 
 /// A check of whether the database could be restored after its server is lost.
-package struct BackupLook: Sendable {
+package struct BackupCheck: Sendable {
     package private(set) var lines: [String]
     /// Whether the write-ahead log (WAL) is archived or streamed.
     package private(set) var isReady = false
@@ -84,9 +84,9 @@ package struct BackupLook: Sendable {
     }
 }
 
-extension PostgresCare {
+extension PostgresMaintenance {
     /// Returns how the database is backed up, and which parts are configured.
-    package func backups() throws -> BackupLook {
-        try connected { try BackupLook($0, at: address.description) }
+    package func backups() throws -> BackupCheck {
+        try connected { try BackupCheck($0, at: address.description) }
     }
 }

@@ -1,11 +1,11 @@
-// PostgresCare: maintenance commands.
+// PostgresMaintenance: maintenance commands.
 
 import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
 /// The maintenance of a database in PostgreSQL, while servers may run.
-package struct PostgresCare: Sendable {
+package struct PostgresMaintenance: Sendable {
     let address: PostgresAddress
 
     /// - Throws: ``DatabaseError``, which does not contain the password.
@@ -56,7 +56,7 @@ package struct PostgresCare: Sendable {
             [.text(CopyProgress.key)]
         )
         guard copies.integer(0, 0) == 0 else {
-            throw DatabaseError(.unavailable, "\(address): \(CopyProgress.refusal)")
+            throw DatabaseError(.unavailable, "\(address): \(CopyProgress.rejection)")
         }
     }
 
@@ -90,8 +90,10 @@ package struct PostgresCare: Sendable {
             }
             let wanted = names.map { Set($0.map { $0.lowercased() }) }
             var reset: [(table: String, rows: Int)] = []
-            for stamp in try PostgresReceipts.stamps(connection) where stamp.stamp > now {
-                guard let table = known[stamp.table], wanted?.contains(stamp.table) ?? true else {
+            for timestamp in try PostgresReceipts.timestamps(connection)
+            where timestamp.timestamp > now {
+                guard let table = known[timestamp.table], wanted?.contains(timestamp.table) ?? true
+                else {
                     continue
                 }
                 reset.append((table.name, try ClockReset(table, now: now).run(connection)))

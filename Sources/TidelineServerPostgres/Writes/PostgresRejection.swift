@@ -1,10 +1,10 @@
-// PostgresRefusal: the rejection for an error of PostgreSQL.
+// PostgresRejection: the rejection for an error of PostgreSQL.
 
 import TidelinePostgres
 import TidelineServerCore
 
 /// The rejection of a request because of an error of PostgreSQL.
-enum PostgresRefusal {
+enum PostgresRejection {
     /// Returns the error for the caller of a write to these tables.
     static func ofWrite(_ error: PostgresError, to tables: [PostgresTable] = []) -> any Error {
         if error.isConnectionLost { return ServerError.databaseAway }
@@ -19,7 +19,7 @@ enum PostgresRefusal {
         case "P0001", "P0004": return ServerError.constraint(.triggerConstraint, "")
         case "23502": return ServerError.constraint(.notNullConstraint, error.constraint ?? "")
         case "23503": return ServerError.constraint(.foreignKeyConstraint, error.constraint ?? "")
-        case "23505": return PostgresUnique.refusal(error, in: tables)
+        case "23505": return PostgresUnique.rejection(error, in: tables)
         case "23514": return ServerError.constraint(.checkConstraint, error.constraint ?? "")
         default: break
         }

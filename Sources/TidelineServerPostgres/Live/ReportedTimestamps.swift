@@ -1,23 +1,24 @@
-// ReportedStamps: reports each commit timestamp of a table once, whichever program wrote it.
+// ReportedTimestamps: reports each commit timestamp of a table once, whichever program wrote it.
 
 import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
 /// The commit timestamps that were reported, each once, whichever program wrote it.
-final class ReportedStamps: Sendable {
+final class ReportedTimestamps: Sendable {
     private struct State {
-        var stamps: [String: Int64] = [:]
-        var report: (@Sendable ([TableStamp]) -> Void)?
+        var timestamps: [String: Int64] = [:]
+        var report: (@Sendable ([TableTimestamp]) -> Void)?
 
         /// Returns whether the timestamp must be reported.
-        mutating func take(_ clock: TableStamp) -> Bool {
-            let last = stamps[clock.table] ?? -1
+        mutating func take(_ clock: TableTimestamp) -> Bool {
+            let last = timestamps[clock.table] ?? -1
             // A clock that is far below its reported timestamp was reset by its operator.
-            guard clock.stamp > last || last - clock.stamp > ReportedStamps.resetTime else {
+            guard clock.timestamp > last || last - clock.timestamp > ReportedTimestamps.resetTime
+            else {
                 return false
             }
-            stamps[clock.table] = clock.stamp
+            timestamps[clock.table] = clock.timestamp
             return true
         }
     }
@@ -28,24 +29,26 @@ final class ReportedStamps: Sendable {
     private let state = Mutex(State())
 
     /// Sets the listener, which gets all known timestamps and then the new ones.
-    func listen(_ report: @escaping @Sendable ([TableStamp]) -> Void) {
+    func listen(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) {
         state.withLock { state in
             state.report = report
-            let stamps = state.stamps.map { TableStamp(table: $0.key, stamp: $0.value) }
-            report(stamps.sorted { $0.table < $1.table })
+            let timestamps = state.timestamps.map {
+                TableTimestamp(table: $0.key, timestamp: $0.value)
+            }
+            report(timestamps.sorted { $0.table < $1.table })
         }
     }
 
     /// The highest reported timestamps by table, in lower case.
-    var told: [String: Int64] { state.withLock(\.stamps) }
+    var reported: [String: Int64] { state.withLock(\.timestamps) }
 
     /// Removes the reported timestamps, because the database has lost them and the next ones may be lower.
-    func forget() { state.withLock { $0.stamps = [:] } }
+    func forget() { state.withLock { $0.timestamps = [:] } }
 
     /// Reports the timestamps that are newer than the reported ones.
     ///
     /// The lock is held during the report, so that an older timestamp never follows a newer one.
-    func report(_ clocks: [TableStamp]) {
+    func report(_ clocks: [TableTimestamp]) {
         state.withLock { state in
             let news = clocks.filter { state.take($0) }
             if !news.isEmpty { state.report?(news) }
@@ -53,11 +56,11 @@ final class ReportedStamps: Sendable {
     }
 }
 
-extension TableStamp {
-    /// Returns the clocks in a result of ``PostgresSchema/readStamps``.
-    static func read(_ result: PostgresResult) -> [TableStamp] {
+extension TableTimestamp {
+    /// Returns the clocks in a result of ``PostgresSchema/readTimestamps``.
+    static func read(_ result: PostgresResult) -> [TableTimestamp] {
         (0..<result.count).map {
-            TableStamp(table: result.text($0, 0), stamp: result.integer($0, 1))
+            TableTimestamp(table: result.text($0, 0), timestamp: result.integer($0, 1))
         }
     }
 }

@@ -1,5 +1,5 @@
-// PostgresCare+Users: removes the rows of a user, or transfers them to another user. Servers may run; their writes to
-// these tables wait until it is done.
+// PostgresMaintenance+Users: removes the rows of a user, or transfers them to another user. Servers may run; their
+// writes to these tables wait until it is done.
 //
 // Devices that have the rows must read the tables from the beginning. So the clock and the horizon of each table are
 // advanced, which makes all earlier cursors and links expire.
@@ -8,7 +8,7 @@ import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
-extension PostgresCare {
+extension PostgresMaintenance {
     /// Removes a user's rows with their history, and the user's entries of ledger and audit log.
     ///
     /// - Throws: ``DatabaseError``; in that case, nothing is changed.
@@ -89,10 +89,10 @@ extension PostgresCare {
                     """,
                     values
                 ).integer(0, 0)
-                for kept in ["bases", "ledger"] {
+                for name in ["bases", "ledger"] {
                     try connection.run(
                         """
-                        UPDATE tideline.\(kept) SET "row" = jsonb_set(
+                        UPDATE tideline.\(name) SET "row" = jsonb_set(
                             "row"::jsonb, ARRAY[\(table.member)], to_jsonb($2::text)
                         )::text
                         WHERE \(table.json) = $1

@@ -1,4 +1,4 @@
-// PostgresAdoption: the reasons why an existing table cannot be served in its current form.
+// PostgresAdoption+Rejections: the reasons why an existing table cannot be served in its current form.
 //
 // They are checked before anything is changed, also by a dry run: a change that fails halfway would only report the
 // error of PostgreSQL.
@@ -9,7 +9,7 @@ import TidelineServerCore
 
 extension PostgresAdoption {
     /// Rejects names that differ only in letter case, which only PostgreSQL distinguishes.
-    static func refuseOtherSpelling(_ name: String, _ connection: PostgresConnection) throws {
+    static func rejectOtherSpelling(_ name: String, _ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
             SELECT relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -27,18 +27,18 @@ extension PostgresAdoption {
     /// Rejects a table that cannot be adopted.
     ///
     /// - Throws: ``SchemaError``, which contains the reason and how to fix it.
-    func refuseWhatCannotBe(_ table: TableDefinition, _ connection: PostgresConnection) throws {
-        try refuseKind(connection)
-        try refuseDependents(connection)
-        try refuseChecks(connection)
-        try refuseRows(table, connection)
+    func rejectUnsupported(_ table: TableDefinition, _ connection: PostgresConnection) throws {
+        try rejectKind(connection)
+        try rejectDependents(connection)
+        try rejectChecks(connection)
+        try rejectRows(table, connection)
     }
 
-    private func refuse(_ fault: String) -> SchemaError {
+    private func reject(_ fault: String) -> SchemaError {
         SchemaError("Table '\(definition.name)' \(fault)")
     }
 
-    private func refuseKind(_ connection: PostgresConnection) throws {
+    private func rejectKind(_ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
             SELECT relpersistence = 'u', EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
@@ -47,19 +47,19 @@ extension PostgresAdoption {
             [.text(relation)]
         )
         if found.boolean(0, 0) {
-            throw refuse(
+            throw reject(
                 "is UNLOGGED, so a crash of PostgreSQL would empty it. First run: ALTER TABLE \(relation) SET LOGGED."
             )
         }
         if found.boolean(0, 1) {
-            throw refuse(
+            throw reject(
                 "cannot be served because other tables inherit from it and their rows would appear in it."
             )
         }
     }
 
     /// Rejects a change of type for a column that another object depends on.
-    private func refuseDependents(_ connection: PostgresConnection) throws {
+    private func rejectDependents(_ connection: PostgresConnection) throws {
         for column in retyped {
             let found = try connection.run(
                 """
@@ -89,7 +89,7 @@ extension PostgresAdoption {
             )
             let names = (0..<found.count).map { found.text($0, 0) }
             guard !names.isEmpty else { continue }
-            throw refusal(
+            throw rejection(
                 column,
                 "needs another type, which PostgreSQL does not allow while it is used by "
                     + "\(names.joined(separator: ", ")). Drop that, migrate, and create it again"
@@ -98,7 +98,7 @@ extension PostgresAdoption {
     }
 
     /// Rejects a check on `version`, because a row of an external writer has the version 0 for a while.
-    private func refuseChecks(_ connection: PostgresConnection) throws {
+    private func rejectChecks(_ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
             SELECT c.conname::text FROM pg_constraint AS c JOIN pg_attribute AS a
@@ -108,14 +108,14 @@ extension PostgresAdoption {
             [.text(relation)]
         )
         guard found.count > 0 else { return }
-        throw refuse(
+        throw reject(
             "has the constraint '\(found.text(0, 0))' on its column 'version', which the server will set. "
                 + "Drop the constraint first."
         )
     }
 
     /// Rejects rows that cannot be sent to devices, or that devices cannot distinguish.
-    private func refuseRows(_ table: TableDefinition, _ connection: PostgresConnection) throws {
+    private func rejectRows(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         var faults: [(count: String, fault: String)] = []
         if columns[SystemColumn.id] != nil {
             faults.append(
@@ -124,7 +124,7 @@ extension PostgresAdoption {
         }
         let created = ColumnDefinition(SystemColumn.createdAt, .dateTime)
         for column in table.schema.columns + [created] where columns[column.name] != nil {
-            guard let bounds = ForeignWriters.bounds(of: column.type) else { continue }
+            guard let bounds = ExternalWriterTriggers.bounds(of: column.type) else { continue }
             let name = PostgresName.quoted(column.name)
             // Whole numbers have no special values such as NaN.
             let type = columns[column.name]?.type ?? ""
@@ -144,7 +144,7 @@ extension PostgresAdoption {
             return count > 0 ? "\(count) \(fault.fault)" : nil
         }
         guard lines.isEmpty else {
-            throw refuse("cannot be served: \(lines.joined(separator: "; ")). Change them first.")
+            throw reject("cannot be served: \(lines.joined(separator: "; ")). Change them first.")
         }
     }
 }

@@ -1,11 +1,11 @@
-// BackupMark: the modification time of the file is the time of the backup.
+// BackupMarker: the modification time of the file is the time of the backup.
 //
 // A server reports the time to monitoring. Operators with another backup method may touch the file.
 
 import Foundation
 
 /// The time of a database's last backup, stored with an empty file next to it.
-package enum BackupMark {
+package enum BackupMarker {
     /// Returns the path of the file for a database; symbolic links to one database share a file.
     private static func path(of database: String) -> String {
         guard let resolved = realpath(database, nil) else { return database + "-backup" }

@@ -1,5 +1,5 @@
-// BatchedDoor: sends a request as a batch of one, and unpacks its response, so that tests of single requests also run
-// through batches.
+// TestServer+Batch: sends a request as a batch of one, and unpacks its response, so that tests of single requests also
+// run through batches.
 
 import Foundation
 import TidelineCore
@@ -79,7 +79,7 @@ extension ServerResponse {
         var result: [String: String] = [:]
         for field in headers where !Self.shared.contains(field.name) {
             if field.name.lowercased() == "x-request-id" { continue }
-            // The epoch is that of the door's own database.
+            // The epoch is that of the test server's own database.
             // Only the batch response has the schema.
             let others = ["cache-control", "vary", "tideline-epoch", "tideline-schema"]
             if others.contains(field.name.lowercased()) { continue }

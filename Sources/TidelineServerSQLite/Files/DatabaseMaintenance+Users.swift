@@ -1,4 +1,4 @@
-// DatabaseCare+Users: removes a user's data from a file, or gives it to another user.
+// DatabaseMaintenance+Users: removes a user's data from a file, or gives it to another user.
 //
 // Devices that have the rows must read the tables from the beginning. So the clock and the horizon of each table are
 // advanced, which makes all earlier cursors and links expire.
@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
-extension DatabaseCare {
+extension DatabaseMaintenance {
     /// Removes a user's rows with their history, and the user's entries of ledger and audit log.
     ///
     /// It also removes the free pages of the file, which may still contain the values.
@@ -168,10 +168,10 @@ extension DatabaseCare {
 
     /// Makes every device that knows an earlier state of the table pull it from the beginning.
     private func startOver(_ table: String, _ database: Database) throws {
-        let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
+        let timestamp = try database.integer(ServerSchema.readTimestamp, [.text(table)]) ?? 0
         // Times on the wire have milliseconds: two milliseconds later is after every cursor.
-        let next = (stamp / 1000 + 2) * 1000
-        try database.prepare(ServerSchema.putStamp).run([.text(table), .integer(next)])
+        let next = (timestamp / 1000 + 2) * 1000
+        try database.prepare(ServerSchema.putTimestamp).run([.text(table), .integer(next)])
         try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(next)])
     }
 

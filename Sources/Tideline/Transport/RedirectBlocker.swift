@@ -1,4 +1,4 @@
-// RedirectRefusal: prevents streamed calls of a URLSession from following redirects.
+// RedirectBlocker: prevents streamed calls of a URLSession from following redirects.
 
 #if canImport(Darwin)
 import Foundation
@@ -6,7 +6,7 @@ import Foundation
 /// A delegate that returns redirects as responses, so that no token reaches another origin.
 ///
 /// SessionReceiver does the same for calls whose bodies it collects.
-final class RedirectRefusal: NSObject, URLSessionTaskDelegate, Sendable {
+final class RedirectBlocker: NSObject, URLSessionTaskDelegate, Sendable {
     func urlSession(
         _ session: URLSession,
         task: URLSessionTask,

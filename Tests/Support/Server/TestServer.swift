@@ -1,4 +1,4 @@
-// Door: a whole server without a socket, and requests to it in one line.
+// TestServer: a whole server without a socket, and requests to it in one line.
 
 import Foundation
 import Synchronization
@@ -66,7 +66,7 @@ private final class StoreLife: Sendable {
     }
 }
 
-package struct Door: Sendable {
+package struct TestServer: Sendable {
     package let handler: RequestHandler
     package let store: any TableStore
     private let life: StoreLife?
@@ -135,9 +135,9 @@ package struct Door: Sendable {
     ///
     /// `briefLock` is how long a transaction waits for a row there, in milliseconds; `relay` may wrap the store.
     package init(
-        _ tables: [TableDefinition] = [Door.todo],
+        _ tables: [TableDefinition] = [TestServer.todo],
         path: String? = nil,
-        onPostgres: Bool = Door.usesPostgres,
+        onPostgres: Bool = TestServer.usesPostgres,
         database: String? = nil,
         briefLock: Int? = nil,
         dynamic: Bool = false,
@@ -174,14 +174,14 @@ package struct Door: Sendable {
         let slot = usesDatabase ? await DatabaseSlots.shared.take() : nil
         let ownDatabase =
             usesDatabase && database == nil ? try PostgresCluster.shared().emptyDatabase() : nil
-        let made = try Self.store(
+        let created = try Self.store(
             options,
             path,
             database: usesDatabase ? database ?? ownDatabase : nil,
             usesTwoServers: Self.usesTwoServers && database == nil,
             briefLock: briefLock
         )
-        store = relay?(made) ?? made
+        store = relay?(created) ?? created
         life = slot.map { [store] in StoreLife(store, $0, ownDatabase: ownDatabase) }
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits

@@ -1,11 +1,11 @@
-// PostgresCare+Inspection: reports counts, times and sizes of a database, and removes tombstones on request; servers
-// may run.
+// PostgresMaintenance+Inspection: reports counts, times and sizes of a database, and removes tombstones on request;
+// servers may run.
 
 import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
-extension PostgresCare {
+extension PostgresMaintenance {
     /// Returns counts, times and names, but no values of rows.
     ///
     /// - Throws: ``DatabaseError``
@@ -40,7 +40,7 @@ extension PostgresCare {
     }
 
     private func tableReports(_ connection: PostgresConnection, now: Int64) throws -> [Report] {
-        let stamps = try PostgresReceipts.stamps(connection)
+        let timestamps = try PostgresReceipts.timestamps(connection)
         let found = try connection.run(
             """
             SELECT t."relation", t."name", c."horizon" FROM tideline.tables AS t
@@ -61,13 +61,13 @@ extension PostgresCare {
                 """
             )
             let key = found.text(row, 1)
-            let stamp = stamps.first { $0.table == key }?.stamp ?? 0
+            let timestamp = timestamps.first { $0.table == key }?.timestamp ?? 0
             return Report([
                 "name": .text(name), "rows": .integer(counts.integer(0, 0)),
                 "deleted": .integer(counts.integer(0, 1)),
                 "changeLog": .integer(counts.integer(0, 2)),
-                "lastWrite": .time(stamp),
-                "clockAheadSeconds": .integer(ClockAhead.seconds(stamp, now: now)),
+                "lastWrite": .time(timestamp),
+                "clockAheadSeconds": .integer(ClockAhead.seconds(timestamp, now: now)),
                 "horizon": .time(found.integer(row, 2)),
             ])
         }
@@ -90,13 +90,13 @@ extension PostgresCare {
     ) throws -> [(table: String, rows: Int)] {
         try connected { connection in
             try checkWhole(connection)
-            let look = try PostgresReceipts.look(connection)
-            let known = look.memory?.time ?? look.newest ?? look.now
-            guard days == 0 || trustsClock || look.now - known <= TrustedTime.nearness else {
-                throw DatabaseError.doubtedClock("\(address)", now: look.now, known: known)
+            let current = try PostgresReceipts.time(connection)
+            let known = current.memory?.time ?? current.newest ?? current.now
+            guard days == 0 || trustsClock || current.now - known <= TrustedTime.nearness else {
+                throw DatabaseError.doubtedClock("\(address)", now: current.now, known: known)
             }
-            let from = trustsClock ? 0 : look.memory?.agesFrom ?? 0
-            let time = RemovalTime(now: look.now, agesFrom: from)
+            let from = trustsClock ? 0 : current.memory?.agesFrom ?? 0
+            let time = RemovalTime(now: current.now, agesFrom: from)
             let purge = PostgresPurge(limits: ServerLimits())
             return try self.named(names, connection).map { table in
                 var total = 0
@@ -127,7 +127,7 @@ extension PostgresCare {
             """
         )
         if (0..<found.count).contains(where: { OwnerClockRemoval.isNeeded(found.text($0, 1)) }) {
-            throw OwnerClockRemoval.refusal
+            throw OwnerClockRemoval.rejection
         }
         let known = (0..<found.count).map { found.text($0, 0) }
         if let missing = names?.first(where: { name in

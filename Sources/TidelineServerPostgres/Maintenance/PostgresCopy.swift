@@ -34,10 +34,10 @@ package final class PostgresCopy {
         do {
             return try body()
         } catch let error as PostgresError {
-            _ = connection.settle()
+            _ = connection.endTransaction()
             throw DatabaseError(.unavailable, "\(address): \(error)")
         } catch let error as SchemaError {
-            _ = connection.settle()
+            _ = connection.endTransaction()
             throw DatabaseError(.schemaChange, "\(address): \(error)")
         }
     }
@@ -82,7 +82,7 @@ extension PostgresCopy: CopySource {
                 )
             }
             if try text(of: CopyProgress.key) != nil {
-                throw DatabaseError(.unavailable, CopyProgress.refusal)
+                throw DatabaseError(.unavailable, CopyProgress.rejection)
             }
             let tables = try tables()
             let ledger = try connection.run(
@@ -145,7 +145,7 @@ extension PostgresCopy: CopySource {
         return try (0..<found.count).map { row in
             CopiedTable(
                 definition: try PostgresSchema.table(found.text(row, 0), found.text(row, 1)),
-                clock: TableClock(stamp: found.integer(row, 2), horizon: found.integer(row, 3)),
+                clock: TableClock(timestamp: found.integer(row, 2), horizon: found.integer(row, 3)),
                 log: try text(of: Self.log(found.text(row, 0)))
             )
         }
@@ -155,7 +155,7 @@ extension PostgresCopy: CopySource {
         _ part: CopyPart,
         after: [String],
         limit: Int
-    ) throws -> (piece: CopyPiece, key: [String]) {
+    ) throws -> (piece: CopyChunk, key: [String]) {
         try naming {
             let limit = SQLValue.integer(Int64(limit))
             switch part {
@@ -182,12 +182,12 @@ extension PostgresCopy: CopySource {
                 )
                 let log = (0..<found.count).map { row in
                     CopiedDeparture(
-                        stamp: found.integer(row, 0),
+                        timestamp: found.integer(row, 0),
                         isDeleted: found.boolean(row, 1),
                         image: form.image(found, row, from: 2)
                     )
                 }
-                return (.log(log, of: table), log.last.map { [String($0.stamp)] } ?? [])
+                return (.log(log, of: table), log.last.map { [String($0.timestamp)] } ?? [])
             case .bases: return try bases(after, limit)
             case .ledger: return try ledger(after, limit)
             case .audit:
@@ -206,7 +206,7 @@ extension PostgresCopy: CopySource {
     private func bases(
         _ after: [String],
         _ limit: SQLValue
-    ) throws -> (piece: CopyPiece, key: [String]) {
+    ) throws -> (piece: CopyChunk, key: [String]) {
         let key = after.count == 3 ? after : ["", "", "0"]
         let found = try connection.run(
             """
@@ -232,7 +232,7 @@ extension PostgresCopy: CopySource {
     private func cascades(
         _ after: [String],
         _ limit: SQLValue
-    ) throws -> (piece: CopyPiece, key: [String]) {
+    ) throws -> (piece: CopyChunk, key: [String]) {
         let table = try connection.run("SELECT to_regclass('tideline.cascades') IS NULL")
         if table.boolean(0, 0) { return (.cascades([]), []) }
         let found = ReferenceStatements.entries(
@@ -251,7 +251,7 @@ extension PostgresCopy: CopySource {
     private func ledger(
         _ after: [String],
         _ limit: SQLValue
-    ) throws -> (piece: CopyPiece, key: [String]) {
+    ) throws -> (piece: CopyChunk, key: [String]) {
         let names = CopiedCells.ofEntry.map { "\"\($0)\"" }.joined(separator: ", ")
         let key = after.count == 3 ? after : [String(Int64.min), "", ""]
         let found = try connection.run(
@@ -318,7 +318,7 @@ extension PostgresCopy: CopyTarget {
                 )
             } catch {
                 // The owner of the database may keep using it.
-                _ = connection.settle()
+                _ = connection.endTransaction()
                 _ = try? connection.run(
                     "DELETE FROM tideline.state WHERE \"key\" = $1",
                     [.text(CopyProgress.key)]
@@ -328,7 +328,7 @@ extension PostgresCopy: CopyTarget {
         }
     }
 
-    package func put(_ piece: CopyPiece, _ progress: CopyProgress) throws {
+    package func put(_ piece: CopyChunk, _ progress: CopyProgress) throws {
         try naming {
             try transaction {
                 switch piece {
@@ -340,7 +340,7 @@ extension PostgresCopy: CopyTarget {
                     guard !log.isEmpty else { break }
                     var state = WriteState()
                     let form = PostgresTable(table)
-                    state.logged = log.map { (form, $0.stamp, $0.isDeleted, $0.image) }
+                    state.logged = log.map { (form, $0.timestamp, $0.isDeleted, $0.image) }
                     for statement in state.statements() { try connection.run(statement) }
                 case .bases(let bases):
                     try connection.run(
@@ -405,7 +405,7 @@ extension PostgresCopy: CopyTarget {
                         """,
                         [
                             .text(table.definition.name.lowercased()),
-                            .integer(table.clock.stamp), .integer(table.clock.horizon),
+                            .integer(table.clock.timestamp), .integer(table.clock.horizon),
                         ]
                     )
                     try connection.run(
@@ -415,8 +415,8 @@ extension PostgresCopy: CopyTarget {
                         """,
                         [
                             .text(table.definition.name.lowercased()),
-                            .integer(PostgresClock.unknown), .integer(table.clock.stamp / 1000),
-                            .integer(table.clock.stamp),
+                            .integer(PostgresClock.unknown), .integer(table.clock.timestamp / 1000),
+                            .integer(table.clock.timestamp),
                         ]
                     )
                     if let log = table.log { try put(log, as: Self.log(table.definition.name)) }

@@ -1,4 +1,4 @@
-// SQLiteRefusal: the rejection for an error of SQLite.
+// SQLiteRejection: the rejection for an error of SQLite.
 
 import Foundation
 import TidelineCore
@@ -6,12 +6,12 @@ import TidelineSQLite
 import TidelineServerCore
 
 /// The rejection of a request because of an error of SQLite.
-enum SQLiteRefusal {
+enum SQLiteRejection {
     /// Returns the rejection of a write by a constraint, index or trigger of the operator.
     static func ofWrite(_ error: any Error, _ database: Database) -> any Error {
         guard let error = error as? SQLiteError, error.isConstraint else { return error }
         switch error.code >> 8 {
-        case 1: return ServerError.constraint(.checkConstraint, checkPlace(error, database))
+        case 1: return ServerError.constraint(.checkConstraint, checkColumns(error, database))
         case 3: return ServerError.constraint(.foreignKeyConstraint, "")
         case 5: return ServerError.constraint(.notNullConstraint, place(error))
         case 6, 8, 10: return notUnique(error)
@@ -22,7 +22,7 @@ enum SQLiteRefusal {
     }
 
     /// Returns the columns of a CHECK constraint, and its name if it has one.
-    private static func checkPlace(_ error: SQLiteError, _ database: Database) -> String {
+    private static func checkColumns(_ error: SQLiteError, _ database: Database) -> String {
         let named = text(error)
         // A constraint that is not found has no name in the answer.
         guard !named.isEmpty, let tables = try? tables(of: error, database) else { return "" }

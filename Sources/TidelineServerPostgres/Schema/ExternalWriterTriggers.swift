@@ -1,4 +1,4 @@
-// ForeignWriters: writes of psql, another service, or a nightly job.
+// ExternalWriterTriggers: writes of psql, another service, or a nightly job.
 //
 //     mark     before a row is written: its version becomes 0, because it has no commit timestamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
@@ -16,7 +16,7 @@ import TidelineCore
 import TidelineServerCore
 
 /// The triggers that assign commit timestamps to the rows of external writers.
-struct ForeignWriters {
+struct ExternalWriterTriggers {
     private let table: TableDefinition
     private let scope: LogScope
 
@@ -57,9 +57,9 @@ struct ForeignWriters {
         DROP TRIGGER IF EXISTS tideline_stamp ON \(relation);
         DROP TRIGGER IF EXISTS tideline_stamp ON \(log);
         CREATE TRIGGER tideline_mark BEFORE INSERT OR UPDATE ON \(relation) FOR EACH ROW
-        WHEN (\(isForeign)) EXECUTE FUNCTION \(function("mark"))();
+        WHEN (\(isExternal)) EXECUTE FUNCTION \(function("mark"))();
         CREATE TRIGGER tideline_keep BEFORE DELETE ON \(relation) FOR EACH ROW
-        WHEN (\(isForeign)) EXECUTE FUNCTION \(function("keep"))();
+        WHEN (\(isExternal)) EXECUTE FUNCTION \(function("keep"))();
         CREATE TRIGGER tideline_truncate BEFORE TRUNCATE ON \(relation) FOR EACH STATEMENT
         EXECUTE FUNCTION tideline.refuse_truncate();
         CREATE CONSTRAINT TRIGGER tideline_stamp AFTER INSERT OR UPDATE ON \(relation)
@@ -84,7 +84,7 @@ struct ForeignWriters {
     /// The setting with which servers declare that their transaction assigns its own timestamps.
     private let setting = "tideline.own"
 
-    private var isForeign: String {
+    private var isExternal: String {
         "current_setting('\(setting)', true) IS DISTINCT FROM \(Self.ownWord)"
     }
 

@@ -1,10 +1,10 @@
-// RefusalTests: every way in which a token can be invalid, with the reason that is reported.
+// RejectionTests: every way in which a token can be invalid, with the reason that is reported.
 
 import Testing
 import TidelineCore
 import TidelineTokens
 
-struct RefusalTests {
+struct RejectionTests {
     static let verifier = Result {
         try TokenVerifier(
             keys: [Scheme.hs256.source, Scheme.rs256.source, Scheme.es256.source],
@@ -119,7 +119,7 @@ struct RefusalTests {
 
     @Test("A malformed token is rejected with the code for its error", arguments: forms)
     func malformedToken(token: String, code: TokenError.Code) throws {
-        #expect(refusal(of: token, by: try Self.verifier.get())?.code == code)
+        #expect(rejection(of: token, by: try Self.verifier.get())?.code == code)
     }
 
     @Test(
@@ -128,7 +128,7 @@ struct RefusalTests {
     )
     func invalidPayload(text: String, code: TokenError.Code) throws {
         let token = Forge.token(payload: text)
-        #expect(refusal(of: token, by: try Self.verifier.get())?.code == code)
+        #expect(rejection(of: token, by: try Self.verifier.get())?.code == code)
     }
 
     @Test("A token whose header or payload is not UTF-8 is rejected as malformed")
@@ -137,9 +137,9 @@ struct RefusalTests {
         let bytes = Array(#"{"sub":""#.utf8) + [0xC3, 0x28] + Array(#""}"#.utf8)
         let header = Array(Forge.header.utf8)
         let token = Forge.token(header: header, payload: bytes, secret: TestKeys.secret)
-        #expect(refusal(of: token, by: verifier)?.code == .malformed)
+        #expect(rejection(of: token, by: verifier)?.code == .malformed)
         let inHeader = Forge.token(header: bytes, payload: bytes, secret: TestKeys.secret)
-        #expect(refusal(of: inHeader, by: verifier)?.code == .malformed)
+        #expect(rejection(of: inHeader, by: verifier)?.code == .malformed)
     }
 
     @Test(
@@ -163,11 +163,11 @@ struct RefusalTests {
             Forge.token(payload: Forge.payload + String(repeating: " ", count: padding))
         }
         #expect(token(12213).utf8.count == 16384)
-        #expect(refusal(of: token(12213), by: verifier) == nil)
-        #expect(refusal(of: token(12214), by: verifier)?.code == .tooLarge)
+        #expect(rejection(of: token(12213), by: verifier) == nil)
+        #expect(rejection(of: token(12214), by: verifier)?.code == .tooLarge)
         let dots = String(repeating: ".", count: 16384)
-        #expect(refusal(of: dots, by: verifier)?.code == .malformed)
-        #expect(refusal(of: dots + ".", by: verifier)?.code == .tooLarge)
+        #expect(rejection(of: dots, by: verifier)?.code == .malformed)
+        #expect(rejection(of: dots + ".", by: verifier)?.code == .tooLarge)
     }
 
     /// Valid in WWW-Authenticate (RFC 6750 section 3), and without details of the token and the key.
@@ -177,7 +177,7 @@ struct RefusalTests {
         let all = Self.forms.map(\.0) + Self.payloads.map { Forge.token(payload: $0.0) }
         var codes: Set<TokenError.Code> = []
         for token in all {
-            let error = try #require(refusal(of: token, by: verifier))
+            let error = try #require(rejection(of: token, by: verifier))
             codes.insert(error.code)
             let isPlain = error.message.utf8.allSatisfy {
                 $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C

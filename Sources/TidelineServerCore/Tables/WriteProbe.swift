@@ -1,14 +1,14 @@
-// WritableLook: readiness for writes.
+// WriteProbe: readiness for writes.
 
 import Synchronization
 
 /// A probe of whether a database accepts writes, which runs at most once a second.
-package final class WritableLook: Sendable {
+package final class WriteProbe: Sendable {
     /// The state of the probes.
     private struct State {
         /// The time of the probe, in microseconds since 1970.
         var time = Int64.min / 2
-        var refusal: ServerError?
+        var rejection: ServerError?
         /// Whether a probe is running.
         var isUnderWay = false
     }
@@ -44,7 +44,7 @@ package final class WritableLook: Sendable {
             return true
         }
         if isOld { await tryForAWhile(write) }
-        if let refusal = state.withLock({ $0.refusal }) { throw refusal }
+        if let rejection = state.withLock({ $0.rejection }) { throw rejection }
     }
 
     /// Waits for a probe, but not as long as the writer may wait for a lock.
@@ -59,7 +59,7 @@ package final class WritableLook: Sendable {
         }
         let timer = Task {
             try await Task.sleep(for: Self.waitMax)
-            state.withLock { if $0.isUnderWay { $0.refusal = .writesWait } }
+            state.withLock { if $0.isUnderWay { $0.rejection = .writesWait } }
             ended.finish()
         }
         for await _ in ends {}
@@ -68,17 +68,17 @@ package final class WritableLook: Sendable {
 
     /// Writes, and records the result.
     private func tryOnce(_ write: @Sendable () async throws -> Void) async {
-        var refusal: ServerError?
+        var rejection: ServerError?
         do {
             try await write()
         } catch let error as ServerError {
-            refusal = error
+            rejection = error
         } catch {
             log.write(.error, "the database is not writable", ["cause": "\(error)"])
-            refusal = .notWritable
+            rejection = .notWritable
         }
         state.withLock { state in
-            state.refusal = refusal
+            state.rejection = rejection
             state.isUnderWay = false
         }
     }

@@ -1,4 +1,4 @@
-// LentDatabases: connections that callers use on their own threads.
+// DatabasePool: connections that callers use on their own threads.
 //
 // A lookup costs a few microseconds, and a thread change 25. One caller at a time uses a connection; there
 // are never more connections than callers at the same time.
@@ -6,7 +6,7 @@
 import Synchronization
 
 /// A connection pool; each connection is used by one caller at a time.
-package final class LentDatabases: Sendable {
+package final class DatabasePool: Sendable {
     private struct State {
         /// The free connections; nil after the pool was closed.
         var free: [Database]?

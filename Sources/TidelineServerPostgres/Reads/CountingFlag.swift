@@ -1,4 +1,4 @@
-// CountedMark: while the time is recent, a reader can continue its list by these counts.
+// CountingFlag: while the time is recent, a reader can continue its list by these counts.
 //
 // Writers read the mark while they hold the lock of the clock, so it is set under that lock, which another
 // transaction may hold for long. A mark is valid for a day, so a reader rarely has to set it.
@@ -8,7 +8,7 @@ import TidelinePostgres
 import TidelineServerCore
 
 /// A time in a table's clock that makes the servers count the rows that leave each millisecond.
-struct CountedMark: Sendable {
+struct CountingFlag: Sendable {
     /// The name of the table's clock.
     private let clock: String
     /// Returns the time in microseconds since 1970; nil for the time of the database.
@@ -50,7 +50,7 @@ struct CountedMark: Sendable {
         } catch let error as PostgresError where error.isLockTimeout || error.isTransient {
             return false
         } catch let error as PostgresError where !error.isConnectionLost && !error.isCanceled {
-            throw PostgresRefusal.ofWrite(error)
+            throw PostgresRejection.ofWrite(error)
         }
     }
 
@@ -62,7 +62,7 @@ struct CountedMark: Sendable {
                 \(PostgresClock.microseconds)
             """,
             values: [.text(clock)]
-        ).kept
+        ).prepared
     }
 
     private func markCounted(_ now: Int64) -> PostgresStatement {
@@ -72,7 +72,7 @@ struct CountedMark: Sendable {
             WHERE "table" = $1
             """,
             values: [.text(clock), .integer(now)]
-        ).kept
+        ).prepared
     }
 }
 

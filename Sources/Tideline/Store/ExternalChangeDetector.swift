@@ -1,4 +1,4 @@
-// ForeignChanges: detects commits of other processes on the file of a store.
+// ExternalChangeDetector: detects commits of other processes on the file of a store.
 
 import Synchronization
 import TidelineSQLite
@@ -6,7 +6,7 @@ import TidelineSQLite
 /// A detector of changes that other connections make to the file.
 ///
 /// It runs only while there are listeners.
-final class ForeignChanges: Sendable {
+final class ExternalChangeDetector: Sendable {
     private struct State {
         /// The number that SQLite changes with each commit of another connection.
         var version: Int64
@@ -23,11 +23,11 @@ final class ForeignChanges: Sendable {
 
     init(of writer: Database) throws { state = Mutex(State(version: try writer.dataVersion())) }
 
-    /// Starts to poll, until `isWatched` returns false; calls `tell` after each change.
+    /// Starts to poll, until `isWatched` returns false; calls `notify` after each change.
     func watch(
         _ writer: DatabaseThreads,
         while isWatched: @escaping @Sendable () -> Bool,
-        tell: @escaping @Sendable () -> Void
+        notify: @escaping @Sendable () -> Void
     ) {
         state.withLock { state in
             guard state.task == nil, !state.isEnded else { return }
@@ -37,7 +37,7 @@ final class ForeignChanges: Sendable {
                     if self.state.withLock({ $0.isSuspended }) { continue }
                     do {
                         let now = try await writer.run { try $0.dataVersion() }
-                        if self.isNews(now) { tell() }
+                        if self.isNews(now) { notify() }
                     } catch let error as SQLiteError where error.isClosed {
                         break
                     } catch {
@@ -47,7 +47,7 @@ final class ForeignChanges: Sendable {
                 }
                 self?.pause()
                 // A listener may have registered after the last check, when `watch` returned because this task existed.
-                if isWatched() { self?.watch(writer, while: isWatched, tell: tell) }
+                if isWatched() { self?.watch(writer, while: isWatched, notify: notify) }
             }
         }
     }

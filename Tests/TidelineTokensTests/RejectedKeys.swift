@@ -1,6 +1,6 @@
-// RefusedKeys: valid keys of types that are not accepted, as OpenSSL writes them.
+// RejectedKeys: valid keys of types that are not accepted, as OpenSSL writes them.
 
-enum RefusedKeys {
+enum RejectedKeys {
     /// RSA, 1024 bits.
     static let rsa1024 = """
         -----BEGIN PUBLIC KEY-----

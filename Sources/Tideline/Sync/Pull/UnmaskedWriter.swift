@@ -1,4 +1,4 @@
-// HeldRows: the rows of a store without their membership masks, for everything except pull.
+// UnmaskedWriter: the rows of a store without their membership masks, for everything except pull.
 //
 // A new row gets the bits of all queries of its table: it was written on this device, and each query
 // will report it. An existing row keeps its mask.
@@ -6,7 +6,7 @@
 import TidelineCore
 
 /// The column of the membership mask in the rows of a synced table.
-enum HeldMask {
+enum MembershipMask {
     /// The column of the membership mask in a synced table.
     static let column = ColumnDefinition("__queries", .integer)
 
@@ -29,12 +29,13 @@ struct MaskWriter {
         if layout !== row.rowLayout {
             layout = row.rowLayout
             let names = row.rowLayout.names
-            masked = names.contains(HeldMask.name) ? nil : RowLayout(names + [HeldMask.name])
+            masked =
+                names.contains(MembershipMask.name) ? nil : RowLayout(names + [MembershipMask.name])
         }
         guard let masked else {
-            var held = row
-            held[HeldMask.name] = mask
-            return held
+            var copy = row
+            copy[MembershipMask.name] = mask
+            return copy
         }
         var values: [Value] = []
         values.reserveCapacity(row.count + 1)
@@ -46,9 +47,9 @@ struct MaskWriter {
 
 extension TableSchema {
     /// The schema of a synced table in a store, with the membership mask.
-    var held: TableSchema {
+    var withMembershipMask: TableSchema {
         var schema = self
-        schema.columns.append(HeldMask.column)
+        schema.columns.append(MembershipMask.column)
         return schema
     }
 }
@@ -56,12 +57,12 @@ extension TableSchema {
 extension LocalStoreWriter {
     /// Sets the membership mask of an existing row.
     func setMask(_ bits: Int64, of row: Row, in table: String) throws {
-        try set(HeldMask.name, to: .integer(bits), ofRow: row["id"] ?? .null, in: table)
+        try set(MembershipMask.name, to: .integer(bits), ofRow: row["id"] ?? .null, in: table)
     }
 }
 
 /// A reader of rows without their membership masks.
-struct HeldRowsReader: LocalStoreReader {
+struct UnmaskedReader: LocalStoreReader {
     let inner: any LocalStoreReader
     private let related: RelatedConditions
 
@@ -75,12 +76,12 @@ struct HeldRowsReader: LocalStoreReader {
         guard query.select == nil, !SystemTables.names.contains(table) else {
             return try inner.rows(query, in: table)
         }
-        return try inner.rows(query, in: table, omitting: HeldMask.name)
+        return try inner.rows(query, in: table, omitting: MembershipMask.name)
     }
 
     func row(id: Value, in table: String) throws -> Row? {
         var row = try inner.row(id: id, in: table)
-        row?[HeldMask.name] = nil
+        row?[MembershipMask.name] = nil
         return row
     }
 
@@ -130,15 +131,15 @@ struct HeldRowsReader: LocalStoreReader {
 }
 
 /// A writer of rows that omits the membership masks, for one transaction.
-final class HeldRows: LocalStoreWriter {
+final class UnmaskedWriter: LocalStoreWriter {
     let inner: any LocalStoreWriter
-    private let reader: HeldRowsReader
+    private let reader: UnmaskedReader
     private var takenBits: [String: Int64] = [:]
     private var queries: [String: [HoldingQuery]] = [:]
     private let account: AccountView
     /// The writer that keeps local columns; nil if no table has some.
     private let local: LocalColumnWriter?
-    private var foreign: [String: Int64] = [:]
+    private var otherAccounts: [String: Int64] = [:]
 
     init(
         _ inner: any LocalStoreWriter,
@@ -149,7 +150,7 @@ final class HeldRows: LocalStoreWriter {
         self.local = local
         self.inner = inner
         self.account = account
-        reader = HeldRowsReader(inner: inner, catalog: catalog)
+        reader = UnmaskedReader(inner: inner, catalog: catalog)
     }
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
@@ -200,15 +201,15 @@ final class HeldRows: LocalStoreWriter {
         guard !SystemTables.names.contains(table) else { return try inner.put(rows, in: table) }
         try inner.put(
             rows.map { row in
-                var held = row
+                var copy = row
                 let stored = try row["id"].flatMap { try inner.row(id: $0, in: table) }
                 if let stored {
-                    held[HeldMask.name] = stored[HeldMask.name] ?? .null
+                    copy[MembershipMask.name] = stored[MembershipMask.name] ?? .null
                 } else {
                     let bits = try newBits(table)
-                    held[HeldMask.name] = bits == 0 ? .null : .integer(bits)
+                    copy[MembershipMask.name] = bits == 0 ? .null : .integer(bits)
                 }
-                return held
+                return copy
             },
             in: table
         )
@@ -250,16 +251,16 @@ final class HeldRows: LocalStoreWriter {
 
     /// Returns the mask of a row that was inserted on this device, which the account's queries will return.
     func newBits(_ table: String) throws -> Int64 {
-        try taken(table) & ~foreignBits(table)
+        try taken(table) & ~otherAccountBits(table)
     }
 
     /// Returns the bits of the queries of other accounts.
-    func foreignBits(_ table: String) throws -> Int64 {
+    func otherAccountBits(_ table: String) throws -> Int64 {
         guard account != .unused else { return 0 }
-        if let known = foreign[table] { return known }
+        if let known = otherAccounts[table] { return known }
         let reader = QueueReader(store: inner, catalog: TableCatalog.empty, account: account)
         let bits = try reader.bits(of: account, table, isOwn: false)
-        foreign[table] = bits
+        otherAccounts[table] = bits
         return bits
     }
 

@@ -1,4 +1,4 @@
-// Door: the ways to reach a server, ours or an imitation of an original one, so that a test covers all of them.
+// BackendKind: the ways to reach a server, ours or an imitation of an original one, so that a test covers all of them.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 import TidelineServer
 import TidelineTestKit
 
-enum Door: String, CaseIterable, Sendable {
+enum BackendKind: String, CaseIterable, Sendable {
     /// The handler and its tables in this process.
     case inProcess
     /// The built program, over loopback and libcurl.
@@ -18,9 +18,9 @@ enum Door: String, CaseIterable, Sendable {
     /// A server that responds like the original .NET server.
     case dotNet
 
-    /// The doors to this project's server, for features that the originals lack: integers beyond 2^53, limits for rows
-    /// and texts.
-    static let ours: [Door] = [.inProcess, .socket, .classic]
+    /// The ways to reach this project's server, for features that the originals lack: integers beyond 2^53, limits
+    /// for rows and texts.
+    static let ours: [BackendKind] = [.inProcess, .socket, .classic]
 
     /// The status of a change to a deleted row.
     var goneStatus: Int { self == .inProcess || self == .socket ? 410 : 404 }
@@ -36,7 +36,7 @@ struct Note: SyncRecord, Equatable {
     var version: String?
 }
 
-/// A server that is reached through one of the doors.
+/// A server that is reached in one of these ways.
 struct Backend: Sendable {
     let endpoint: URL
     let transport: any Transport
@@ -62,12 +62,12 @@ struct Backend: Sendable {
     var wire: Wire { Wire(endpoint: endpoint, transport: transport, isClassic: isClassic) }
 }
 
-func withBackend(_ door: Door, _ body: (Backend) async throws -> Void) async throws {
-    switch door {
+func withBackend(_ kind: BackendKind, _ body: (Backend) async throws -> Void) async throws {
+    switch kind {
     case .inProcess, .classic:
         let configuration = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8))
         let server = try await InProcessServer(tables: configuration.tables)
-        let isClassic = door == .classic
+        let isClassic = kind == .classic
         try await body(
             Backend(
                 endpoint: server.endpoint,
@@ -78,7 +78,7 @@ func withBackend(_ door: Door, _ body: (Backend) async throws -> Void) async thr
         )
     case .node, .dotNet:
         let server = OriginalServer(
-            door == .node ? .node : .dotNet,
+            kind == .node ? .node : .dotNet,
             tables: [
                 .init("TodoItem", columns: ["text": .string, "complete": .boolean]),
                 .init(

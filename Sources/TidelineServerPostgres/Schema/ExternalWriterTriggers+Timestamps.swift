@@ -1,11 +1,11 @@
-// ForeignStamps: the SQL that assigns commit timestamps to an external writer's transaction at its commit.
+// ExternalWriterTriggers+Timestamps: SQL that assigns commit timestamps to an external transaction at its commit.
 //
 // A column may have the name of a variable of the function: an ambiguous name means the variable.
 
 import TidelineCore
 import TidelineServerCore
 
-extension ForeignWriters {
+extension ExternalWriterTriggers {
     /// The statements that assign the timestamps if any row needs one.
     ///
     /// All rows of the transaction get the next timestamps of the table's clock. The text and its indentation
