@@ -13,7 +13,7 @@ struct GlossaryTests {
     }
 
     @Test(
-        "the glossary rule finds types without a link and files that do not declare the type",
+        "The glossary rule finds types without a link and files that do not declare the type",
         arguments: [
             (
                 "[`A`](../Sources/A.swift), [`A.B`](../Sources/A.swift); on a device [`C`](../Sources/C.swift)",

@@ -147,8 +147,8 @@ import TidelineTestKit
     ) async throws {
         var text = ""
         try await until {
-            listener.mark(feed.refresh())
-            text += String(decoding: listener.next(feed.stamps), as: UTF8.self)
+            listener.note(feed.refresh())
+            text += String(decoding: listener.next(feed.timestamps), as: UTF8.self)
             return tables.allSatisfy { text.contains("data: {\"table\":\"\($0)\"}") }
         }
     }
@@ -189,8 +189,8 @@ import TidelineTestKit
             // Both listeners learn of the same commits.
             try await until {
                 let changed = feed.refresh()
-                parentListener.mark(changed)
-                listener.mark(changed)
+                parentListener.note(changed)
+                listener.note(changed)
                 return parentListener.isPending
             }
             #expect(!listener.isPending)

@@ -121,33 +121,6 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["a two", "b first"])
     }
 
-    @Test(
-        "A rejected change that is resolved with a later transaction is sent with that transaction",
-        arguments: [false, true]
-    )
-    func aResolvedChangeJoinsTheTransactionBehindIt(isRetried: Bool) async throws {
-        let scene = try await Scene(rows: ["a", "b", "c"])
-        let todos = try scene.device.todos()
-        for id in ["a", "c"] { try await todos.update(id: id) { $0.text = "one" } }
-        let rejections = ["1", "2"].map { #"{"id":"\#($0)","status":422,"body":{"error":"No."}}"# }
-        scene.tap.add(
-            .say("{\"responses\":[\(rejections.joined(separator: ","))]}") {
-                try await scene.set("a", "b", to: "two")
-            }
-        )
-        let errors = try #require(try await scene.device.push()).errors
-        try #require(errors.map(\.itemID) == ["a", "c"])
-        if isRetried {
-            try await errors[0].updateOperationAndRetry(with: try #require(errors[0].item))
-        } else {
-            try await todos.update(id: "a") { $0.rank = 3 }
-        }
-        try await errors[1].cancelOperationAndDiscardItem()
-        #expect(try await scene.device.push() == nil)
-        #expect(scene.tap.groups.last == ["g1", "g1"])
-        #expect(try await scene.serverContents() == ["a two", "b two", "c first"])
-    }
-
     @Test("The delete of a parked insert with an unknown outcome reaches the server")
     func aParkedMemberOfUnknownOutcomeIsDeletedOnTheServer() async throws {
         try await withTemporaryFile { path in

@@ -79,7 +79,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "the page names the tables and columns of a store",
+        "The page names the tables and columns of a store",
         .enabled(if: (try? Database(path: ":memory:").hasFullTextSearch) == true)
     )
     func storeOfClient() async throws {

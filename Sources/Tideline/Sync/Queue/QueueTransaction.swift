@@ -77,9 +77,7 @@ struct QueueTransaction {
         var result: QueuedOperation? = first
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
             try remove(later)
-            try join(later, to: first)
-            // Without a group of its own, it takes the place of the later operation in that one's transaction.
-            if first.group == nil { first.group = later.group }
+            first.group = try joinedGroup(of: first, with: later)
             result?.group = first.group
             if let earlier = result {
                 result = QueueRules.merge(rejected: earlier, behind: later)
@@ -103,8 +101,8 @@ struct QueueTransaction {
         }
         if result == nil || result?.kind == .delete { try endInsert(first) }
         guard var result else {
-            try release(with: parked)
-            try remove(parked)
+            try release(with: first)
+            try remove(first)
             return nil
         }
         result.state = first.state
@@ -118,21 +116,32 @@ struct QueueTransaction {
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
             try endInsert(later)
             try remove(later)
-            try join(later, to: first)
+            try joinedGroup(of: first, with: later)
         }
     }
 
-    /// Moves the rest of an operation's atomic group to another group, into which one of its changes was
-    /// merged.
+    /// Returns the atomic group of an operation after a later one of its row was merged into it.
     ///
-    /// No reader then sees a part of it.
-    ///
-    /// If the group would be too large for a batch, nothing is changed.
-    private func join(_ later: QueuedOperation, to first: QueuedOperation) throws {
-        guard first.isChained(to: later), let group = first.group, let other = later.group,
-            try reader.count(group: group) + reader.count(group: other) <= Self.groupRowsMax
-        else { return }
-        try rename(other, to: group)
+    /// The groups of both become one, so that no reader sees a part of a transaction. The group of the running
+    /// transaction keeps its name, because further operations are added to it. If a batch could not carry both groups,
+    /// they stay separate.
+    @discardableResult
+    private func joinedGroup(
+        of first: QueuedOperation,
+        with later: QueuedOperation
+    ) throws -> String? {
+        guard let other = later.group else { return first.group }
+        guard let own = first.group else { return other }
+        guard own != other,
+            try reader.count(group: own) + reader.count(group: other) <= Self.groupRowsMax
+        else { return own }
+        guard other == group else {
+            try rename(other, to: own)
+            return own
+        }
+        size?.joinedEarlier()
+        try rename(own, to: other)
+        return other
     }
 
     /// The maximum number of operations that a batch of any server executes atomically.

@@ -304,7 +304,10 @@ private final class RelationRun {
             story.append("\(device.name) \(isSent ? "sends" : "discards") lost \(row.id)")
             if isSent {
                 try? await row.sendAgain()
-            } else if (try? await row.discard()) != nil, row.table == "Visit" {
+            } else {
+                let isDiscarded = (try? await row.discard()) != nil
+                // An app that was killed may have discarded the row before.
+                guard row.table == "Visit", isDiscarded || device.store.isKilled else { continue }
                 gone.insert(row.itemID)
             }
         }
