@@ -39,7 +39,7 @@ struct ExternalWriterTriggers {
         CREATE OR REPLACE FUNCTION tideline.refuse_truncate() RETURNS trigger
         LANGUAGE plpgsql AS $$
         BEGIN
-            RAISE EXCEPTION 'TRUNCATE is not reported to devices; use DELETE'
+            RAISE EXCEPTION 'TRUNCATE would be told to no device; use DELETE'
             USING ERRCODE = 'feature_not_supported';
         END $$;
         """
@@ -158,7 +158,7 @@ struct ExternalWriterTriggers {
             \(values)
             IF TG_OP = 'UPDATE' THEN
                 IF NEW."id" <> OLD."id" THEN
-                    RAISE EXCEPTION 'the id of a row cannot be changed; delete the row and insert another'
+                    RAISE EXCEPTION 'the id of a row is not changed: delete the row and insert another'
                     USING ERRCODE = 'integrity_constraint_violation';
                 END IF;
                 IF OLD."version" <> 0 THEN
@@ -247,7 +247,7 @@ struct ExternalWriterTriggers {
                 guard let bounds = Self.bounds(of: type) else { return nil }
                 let column = PostgresName.quoted(name)
                 let text =
-                    "'column \(column.replacing("'", with: "''")): \(bounds.fault) cannot be sent to devices'"
+                    "'column \(column.replacing("'", with: "''")): no device can be told \(bounds.fault)'"
                 return """
                     IF NEW.\(column) \(bounds.condition) AND NOT NEW."deleted"
                         AND (TG_OP = 'INSERT' OR NEW.\(column) IS DISTINCT FROM OLD.\(column)) THEN
@@ -262,15 +262,15 @@ struct ExternalWriterTriggers {
     /// Returns a condition, to follow a column, for values that have no wire form; nil if the type has none.
     static func bounds(of type: ColumnType) -> (condition: String, fault: String)? {
         switch type {
-        case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "a number that is not finite")
-        case .decimal: ("IN ('NaN', 'Infinity', '-Infinity')", "a number that is not finite")
+        case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
+        case .decimal: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
         case .dateTime:
             (
                 "NOT BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59.999999+00'",
-                "a time outside the years 1 to 9999"
+                "a time outside of the years 1 to 9999"
             )
         case .date:
-            ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a date outside the years 1 to 9999")
+            ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a day outside of the years 1 to 9999")
         case .string, .integer, .boolean, .time, .guid, .binary, .json, .enumeration: nil
         }
     }

@@ -271,7 +271,7 @@ import TidelineServerSQLite
             try Database(path: path).execute("CREATE INDEX mine ON T (a)")
             let database = try Self.database(path, Self.table(ColumnDefinition("b", .integer)))
             let error = #expect(throws: DatabaseError.self) { try database.migrate() }
-            #expect(error?.message.contains("Remove that first") == true)
+            #expect(error?.message.contains("Drop that object first") == true)
             let server = try await TestServer([old], path: path)
             #expect(await server.send("GET", "/tables/T").rows.first?["a"] as? Int == 5)
             await server.store.stop()
@@ -288,7 +288,7 @@ import TidelineServerSQLite
             let plan = try database.migrationPlan()
             #expect(
                 plan.steps == [
-                    "Table 'U' is made.",
+                    "Table 'U' is created.",
                     "Table 'T' is not declared. It stays in the database and is not served.",
                 ]
             )

@@ -47,7 +47,7 @@ import TidelineTestKit
             postgres: "ALTER TABLE \"TodoItem\" ADD CONSTRAINT mine CHECK (\"rank\" < 5)",
             body: #"{"text":"secret","rank":9}"#,
             code: "checkConstraint",
-            words: ["about: rank"]
+            words: ["concerns: rank"]
         ),
         // PostgreSQL's message about a CHECK contains the row, including its `)=(`.
         Case(

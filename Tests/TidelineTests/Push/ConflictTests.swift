@@ -116,7 +116,7 @@ import TidelineTestSupport
         let error = try #require(try await device.push()?.errors.first)
         #expect(error.statusCode == status)
         #expect(error.serverItem == nil)
-        #expect(error.message.contains("deleted"))
+        #expect(error.message.contains("a delete on the server"))
         try await error.cancelOperationAndDiscardItem()
         #expect(try await device.rows() == [])
     }
