@@ -127,7 +127,7 @@ extension ProcessTests {
                         ["doctor", "--server", server]
                     )
                     #expect(finished.code == 1)
-                    #expect(finished.output.contains("use \(other)"), "\(finished.output)")
+                    #expect(finished.output.contains("Use \(other)"), "\(finished.output)")
                 }
                 _ = try await secure.stop()
                 _ = try await plain.stop()

@@ -168,7 +168,7 @@ extension ProcessTests {
                     "--tables",
                     "None"
                 )
-                #expect(unknown.code == 1 && unknown.error.contains("It has: Note, TodoItem"))
+                #expect(unknown.code == 1 && unknown.error.contains("Its tables: Note, TodoItem"))
                 let missing = try await Self.tideline(workspace, "purge-tombstones")
                 #expect(missing.code == 2 && missing.error.contains("--days"))
                 let again = try await server.restart()
