@@ -107,7 +107,10 @@ extension ProcessTests {
                     ["token", "--config", "@/a.json", "--subject", "a", "--expires", "0"],
                     "--expires: a number of seconds from 1"
                 ),
-                (["token", "--user", "a"], "'--user' is unknown; allowed for token are --config, --subject"),
+                (
+                    ["token", "--user", "a"],
+                    "'--user' is unknown; allowed for token are --config, --subject"
+                ),
                 (["token", "--subject"], "--subject needs a value"),
             ]
         )
