@@ -77,7 +77,7 @@ private func wrongTypes(in glossary: SourceFile, sources: [SourceFile]) -> [Find
             let path = link.hasPrefix("../") ? String(link.dropFirst(3)) : ""
             let file = sources.first { $0.path == path }
             if let file, declares(type.name, in: file) { return nil }
-            message = "\(link) is no source file that declares '\(type.name)'."
+            message = "\(link) is not a source file that declares '\(type.name)'."
         } else {
             message = "'\(type.name)' has no link to its source file."
         }
