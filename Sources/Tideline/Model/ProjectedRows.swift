@@ -1,5 +1,5 @@
 // ProjectedRows: the rows that the app read with selected columns, so that no update writes a column that was
-// not read (docs/SYNC.md, "Selected columns").
+// not read (docs/local-rows.md, "Selected columns").
 //
 // A record of a selection has nil or defaults in the properties that were not read, like a record whose row stores
 // these values. Only this memory distinguishes the two.

@@ -2,7 +2,7 @@
 //
 // The turn is a lease: a line in a small file next to the store. No file is locked, so a process holds no lock
 // while it waits for the network or is suspended. Each transaction of a push or pull checks the lease. A
-// process that lost it restarts that push or pull. docs/SYNC.md explains why that is enough.
+// process that lost it restarts that push or pull. docs/store-file.md has the reason.
 
 public import Foundation
 import Synchronization

@@ -1,7 +1,7 @@
 // SchemaDocument: the tables of an app or a server as a JSON document, with which each side can compare the other.
 //
 // `tables` has the form of `tables` in a server's configuration, so that a part of a document can be pasted there.
-// docs/PROTOCOL.md, "Schema", specifies it.
+// docs/table-rules.md, "Schema", specifies it.
 
 /// The tables that an app or a server declares.
 ///

@@ -157,7 +157,7 @@ private actor Writers {
         }
     }
 
-    /// Measures the figures in docs/PROTOCOL.md, on demand.
+    /// Measures the figures in docs/differences.md, on demand.
     @Test(
         "The rows that pulls of the original clients lose are measured on demand",
         .enabled(if: ProcessInfo.processInfo.environment["MEASURE_PULLS"] != nil)

@@ -1,5 +1,5 @@
 // OwnState: a state of a row on the server that an accepted push of this device replaced. A record that
-// was read in such a state counts as current (docs/SYNC.md, "Updates of older records").
+// was read in such a state counts as current (docs/local-rows.md, "Updates of older records").
 
 import Foundation
 import TidelineCore

@@ -1,6 +1,6 @@
 // UpdateRules: updates of whole records.
 //
-// Pure; the table is in docs/SYNC.md, "Updates of older records".
+// Pure; the table is in docs/local-rows.md, "Updates of older records".
 
 import TidelineCore
 

@@ -1,5 +1,5 @@
 // AnswerProof: whether a response is proven to be the server's, and not that of a proxy, a firewall or a
-// login page. Pure; the rules are in docs/SYNC.md.
+// login page. Pure; the rules are in docs/gateways-and-servers.md.
 
 import Foundation
 import TidelineCore

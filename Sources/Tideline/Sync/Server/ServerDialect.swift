@@ -1,6 +1,6 @@
 // ServerDialect: how requests are written for one generation of server.
 //
-// The requests are the same for both; only their syntax differs. docs/SYNC.md has the table.
+// The requests are the same for both; only their syntax differs. docs/gateways-and-servers.md has the table.
 
 package import TidelineCore
 

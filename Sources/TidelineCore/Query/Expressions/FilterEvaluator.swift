@@ -1,6 +1,6 @@
 // FilterEvaluator: expressions in memory.
 //
-// Its results agree with FilterRenderer's SQL: PROTOCOL.md, "Filters".
+// Its results agree with FilterRenderer's SQL: docs/filters.md.
 
 /// An evaluator of an expression for one row, in memory.
 package struct FilterEvaluator {

@@ -2,7 +2,7 @@
 //
 // It has four forms that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
 // evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate). The
-// rules for null, division, rounding and text order are in PROTOCOL.md, "Filters".
+// rules for null, division, rounding and text order are in docs/filters.md.
 
 /// The tree of a filter or of another expression in a query, the same one for every source.
 package struct QueryExpression: Sendable {

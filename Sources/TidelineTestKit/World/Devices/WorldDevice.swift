@@ -415,7 +415,7 @@ final class WorldDevice: Sendable {
     /// Whether the text of a record may replace a later text of its user.
     ///
     /// A record that was read after an unsent update names the state before it, so its text counts as an edit. See
-    /// "Updates of older records" in SYNC.md.
+    /// "Updates of older records" in docs/local-rows.md.
     private func mayKeepText<Record: WorldRecord>(
         of record: Record,
         over current: Record?
