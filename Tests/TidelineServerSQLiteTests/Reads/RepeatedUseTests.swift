@@ -49,7 +49,8 @@ import TidelineServerSQLite
     func aReadThatWasTooLongIsRemembered() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
-            limits.queryTime = .seconds(1)
+            // No query reaches it: only the limits of the lanes for brief reads are exceeded.
+            limits.queryTime = .seconds(120)
             let server = try await TestServer(
                 path: directory + "/long.db",
                 limits: limits,
@@ -70,11 +71,11 @@ import TidelineServerSQLite
             for _ in 0..<2 {
                 let filter = "matchesPattern(text,'(a|b)*c$')"
                 let digest = await server.send("GET", "/tables/TodoItem/$digest?$filter=" + filter)
-                #expect([200, 400, 503].contains(digest.status))
+                #expect(digest.status == 200, "\(digest.text)")
                 #expect(server.statementsKnownLong == 1)
             }
             let changes = await server.send("GET", "/tables/TodoItem?" + link)
-            #expect([200, 400, 503].contains(changes.status))
+            #expect(changes.status == 200, "\(changes.text)")
             #expect(server.statementsKnownLong == 2)
             await server.store.stop()
         }

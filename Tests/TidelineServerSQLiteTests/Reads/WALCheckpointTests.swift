@@ -126,6 +126,8 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.logBytes = 3 << 20
+            // A read restarts when the log does, and ends in time nevertheless.
+            limits.queryTime = .seconds(120)
             let path = directory + "/a.db"
             let server = try await TestServer(path: path, limits: limits, readers: 4)
             let text = String(repeating: "abcde", count: 10_000)
@@ -152,7 +154,7 @@ import TidelineServerSQLite
                 largest = max(largest, server.store.logBytes)
             }
             isDone.set()
-            for reader in readers { #expect(await reader.value.isSubset(of: [200, 400, 503])) }
+            for reader in readers { #expect(await reader.value.isSubset(of: [200])) }
             // 18 MB were written; a checkpoint may be under way when the log is measured.
             #expect(largest < 16 << 20, "\(largest)")
             let count = await server.send("GET", "/tables/TodoItem?$count=true&$top=0")
