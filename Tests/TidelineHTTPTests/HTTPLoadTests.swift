@@ -29,7 +29,6 @@ import TidelineServerCore
     func handlersThatChangeThreadsLoseNoWakeUp() async throws {
         let queue = DispatchQueue(label: "database")
         let counter = Counter()
-        let started = ContinuousClock.now
         try await withServer(
             handler: { request in
                 await Self.hop(queue)
@@ -68,7 +67,6 @@ import TidelineServerCore
         )
         let count = await counter.count
         #expect(count == 6400)
-        #expect(.now - started < .seconds(40))
     }
 
     /// Blocks the thread of a loop.
@@ -127,9 +125,10 @@ import TidelineServerCore
     }
 
     /// Jobs that the loop's own thread enqueues arrive without a wake-up.
-    @Test("Handlers that yield lose no wake-up of their event loop")
+    ///
+    /// If they had to wait for the next check of the timers, the requests would exceed the time limit.
+    @Test("Handlers that yield lose no wake-up of their event loop", .timeLimit(.minutes(1)))
     func handlersThatYieldLoseNoWakeUp() async throws {
-        let started = ContinuousClock.now
         try await withServer(
             loops: 1,
             handler: { request in
@@ -143,14 +142,13 @@ import TidelineServerCore
             body: { port in
                 let client = try RawClient(port: port)
                 let other = try RawClient(port: port)
-                for _ in 0..<200 {
+                for _ in 0..<400 {
                     try other.send(get("/other"))
                     #expect(try client.ask(get("/")).body == [3])
                     #expect(try other.answer()?.body == [3])
                 }
             }
         )
-        #expect(.now - started < .seconds(40))
     }
 
     @Test("Requests on 200 concurrent connections get their responses")

@@ -55,7 +55,7 @@ extension TransportTests {
         }
 
         /// A listener with a full queue does not respond, so connecting hangs.
-        @Test("Connecting ends at the connect timeout")
+        @Test("Connecting ends at the connect timeout", .timeLimit(.minutes(5)))
         func connectingEndsByTheConnectTimeout() async throws {
             let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             let port = FaultyServer.bindToLoopback(listener)
@@ -74,7 +74,8 @@ extension TransportTests {
                     && ($0 as? TransportError)?.outcomeIsUnknown == false
             }
             let elapsed = clock.now - start
-            #expect(elapsed >= .milliseconds(200) && elapsed < .seconds(120), "\(elapsed)")
+            // The call's own timeout would exceed the time limit of the test.
+            #expect(elapsed >= .milliseconds(200), "\(elapsed)")
         }
 
         @Test("A call to a silent server ends at the stall timeout")
@@ -120,28 +121,31 @@ extension TransportTests {
 
         @Test("Every call ends once, with cancellations and deadlines in any order")
         func cancellationsAtAnyMomentLeaveNothingBehind() async throws {
-            let transport = CurlTransport()
+            // Only the deadlines and cancellations of the test end a call early, however busy the machine is.
+            var limits = TransportLimits()
+            limits.connectTimeout = .seconds(600)
+            limits.stallTimeout = .seconds(600)
+            let transport = CurlTransport(limits: limits)
             let url = server.url("/ok")
             let ended = await withTaskGroup(of: Int.self) { group in
                 for index in 0..<300 {
                     group.addTask {
+                        let hasDeadline = index % 5 == 0
+                        let isCancelled = index % 3 == 0
                         let timeout: Duration =
-                            index % 5 == 0 ? .microseconds(index * 20) : .seconds(10)
+                            hasDeadline ? .microseconds(index * 20) : .seconds(600)
                         let request = TransportRequest(url: url, timeout: timeout)
                         let call = Task { try await transport.send(request).status }
-                        if index % 3 == 0 {
+                        if isCancelled {
                             for _ in 0..<index { await Task.yield() }
                             call.cancel()
                         }
                         switch await call.result {
                         case .success(let status): #expect(status == 200)
-                        case .failure(let error):
-                            // The deadline or the cancellation, whichever comes first.
-                            let mayBeCancelled = index % 3 == 0
-                            #expect(
-                                error is TransportError
-                                    || mayBeCancelled && error is CancellationError
-                            )
+                        case .failure(is TransportError): #expect(hasDeadline, "call \(index)")
+                        case .failure(is CancellationError):
+                            #expect(isCancelled, "call \(index)")
+                        case .failure(let error): Issue.record(error, "call \(index)")
                         }
                         return 1
                     }

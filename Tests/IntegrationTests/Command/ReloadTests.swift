@@ -48,13 +48,16 @@ extension ProcessTests {
                 _ = try space.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 _ = try space.file("one.key", String(repeating: "1", count: 32) + "\n")
                 _ = try space.file("two.key", String(repeating: "2", count: 32) + "\n")
+                var before = 0
                 for folder in ["one", "two"] {
+                    before = Int(Date().timeIntervalSince1970)
                     let created = try await space.run(
                         .tideline,
                         ["certificate", "--host", "127.0.0.1", "--directory", space.path(folder)]
                     )
                     #expect(created.code == 0)
                 }
+                let after = Int(Date().timeIntervalSince1970)
                 let server = try await ServerProcess.start(
                     in: space,
                     configuration: Self.configuration(
@@ -107,8 +110,9 @@ extension ProcessTests {
                     let lines = text.split(separator: "\n")
                     let end = lines.first { $0.hasPrefix("tideline_certificate_end_seconds ") }
                     let seconds = try #require(end?.split(separator: " ").last.flatMap { Int($0) })
-                    let now = Int(Date().timeIntervalSince1970)
-                    #expect((819...820).contains((seconds - now) / 86_400))
+                    // The second certificate ends 820 days after it was created.
+                    let created = seconds - 820 * 86_400
+                    #expect(before <= created && created <= after, "\(seconds)")
                 }
                 #expect(try await server.stop() == .exit(0))
             }
@@ -127,21 +131,24 @@ extension ProcessTests {
                 }
                 #expect(try await told() == nil)
                 let database = "sqlite:" + space.path("server.db")
-                let before = Int(Date().timeIntervalSince1970)
+                let marker = space.path("server.db-backup")
                 for name in ["a.db", "b.db"] {
                     let created = try await space.run(
                         .tideline,
                         ["backup", space.path(name), "--database", database]
                     )
                     #expect(created.code == 0, "\(created.error)")
+                    let attributes = try FileManager.default.attributesOfItem(atPath: marker)
+                    let created = try #require(attributes[.modificationDate] as? Date)
                     let time = try #require(try await told())
-                    #expect((before - 1...before + 60).contains(time))
+                    #expect(time == Int(created.timeIntervalSince1970) && time > 1000)
+                    // The next backup replaces this time.
+                    try FileManager.default.setAttributes(
+                        [.modificationDate: Date(timeIntervalSince1970: 1000)],
+                        ofItemAtPath: marker
+                    )
                 }
                 // A failed backup does not count.
-                try FileManager.default.setAttributes(
-                    [.modificationDate: Date(timeIntervalSince1970: 1000)],
-                    ofItemAtPath: space.path("server.db-backup")
-                )
                 let failed = try await space.run(
                     .tideline,
                     ["backup", space.path("a.db"), "--database", database]

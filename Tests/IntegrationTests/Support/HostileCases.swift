@@ -112,7 +112,7 @@ extension HostileCase {
 
     static let heads: [HostileCase] = [
         fields("100,000 headers", many("X: y\r\n", 100_000) + "X: y", 431),
-        fields("2,000 short headers", many("a:b\r\n", 2000) + "a:b", 200, 431),
+        fields("2,000 short headers", many("a:b\r\n", 2000) + "a:b", 431),
         fields("a header of 100 KB", "X: " + many("x", 100_000), 431),
         fields("a name of 100 KB", many("x", 100_000) + ": x", 431),
         fields("bytes that are no UTF-8", "If-Match: \u{80}\u{FF}", 200),

@@ -137,16 +137,17 @@ import TidelineCore
         #expect(Self.rows.filter(Filter(checked).matches).map(\.id) == [ids])
     }
 
-    @Test("A text that keeps many states of a pattern active takes linear time in SQLite")
+    /// Quadratic time would exceed the time limit.
+    @Test(
+        "A text that keeps many states of a pattern active takes linear time in SQLite",
+        .timeLimit(.minutes(1))
+    )
     func patternsTakeLinearTime() throws {
         let schema = TableSchema(name: "t", columns: [ColumnDefinition("s", .string)])
-        let text = String(repeating: "a", count: 20_000)
+        let text = String(repeating: "a", count: 100_000)
         let table = try TestTable(schema, [["id": "1", "s": .string(text)]], unit: .milliseconds)
         let parsed = try ODataParser.filter("matchesPattern(s,'(a*)*(a|aa)+(a+)+b')", dialect: .v4)
-        let time = try ContinuousClock().measure {
-            let found = try table.ids(table.renderer.condition(parsed))
-            #expect(found.isEmpty)
-        }
-        #expect(time < .seconds(5))
+        let found = try table.ids(table.renderer.condition(parsed))
+        #expect(found.isEmpty)
     }
 }

@@ -49,7 +49,12 @@ import TidelineTestKit
         (String(repeating: "ab", count: 1 << 19), String(repeating: "ab", count: 1 << 18) + "b"),
     ]
 
-    @Test("Text functions take linear time for long hostile texts", arguments: hostile.indices)
+    /// Quadratic time would exceed the time limit.
+    @Test(
+        "Text functions take linear time for long hostile texts",
+        .timeLimit(.minutes(2)),
+        arguments: hostile.indices
+    )
     func longTextsTakeLinearTime(_ index: Int) throws {
         let (text, part) = Self.hostile[index]
         let row: Row = ["id": "1", "text": .string(text), "part": .string(part)]
@@ -63,10 +68,8 @@ import TidelineTestKit
             "endswith(text,part)", "replace(text,part,'') ne text",
         ] {
             let expression = try ODataParser.filter(filter, dialect: .v4)
-            let start = ContinuousClock.now
             #expect(try table.ids(table.renderer.condition(expression)) == [], "\(filter)")
             #expect(!FilterEvaluator(row: row).matches(expression), "\(filter)")
-            #expect(.now - start < .seconds(20), "\(filter)")
         }
     }
 
