@@ -67,7 +67,7 @@ extension ProcessTests {
             }
             #expect(kept.count == 2)
             let answer = try await server.wire.send("DELETE", "/tables/Customer/c")
-            #expect(answer.status == 204 || answer.status == 200)
+            #expect(answer.status == 204)
             var kills = 0
             for round in 0..<6 {
                 try await server.process.destroy()

@@ -80,23 +80,25 @@ struct AutomaticSyncTests {
         }
     }
 
-    @Test("Overlapping pushes send their operations in at most two batches")
+    @Test("Pushes that overlap a batch send the later operations in one more batch")
     func overlappingPushesAreOne() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             let device = try await backend.device(through: network)
             for number in 0..<5 { try await device.notes.insert(Note(id: "n\(number)")) }
-            try await withThrowingTaskGroup { group in
-                for number in 0..<8 {
-                    group.addTask {
-                        if number == 3 { try await device.notes.insert(Note(id: "late")) }
-                        _ = try await device.context.push()
-                    }
+            network.isHeld = true
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 { group.addTask { _ = try await device.context.push() } }
+                _ = try await eventually("the first batch", within: .seconds(120)) {
+                    network.writes > 0 ? true : nil
                 }
+                try await device.notes.insert(Note(id: "late"))
+                for _ in 0..<4 { group.addTask { _ = try await device.context.push() } }
+                network.isHeld = false
                 try await group.waitForAll()
             }
             #expect(try await device.context.pendingOperationCount == 0)
-            #expect((1...2).contains(network.writes))
+            #expect(network.writes == 2)
         }
     }
 
@@ -126,6 +128,7 @@ private final class SwitchedTransport: Transport {
     private struct State {
         var isOn = true
         var hangs = false
+        var isHeld = false
         var writes = 0
     }
 
@@ -144,6 +147,12 @@ private final class SwitchedTransport: Transport {
         set { state.withLock { $0.hangs = newValue } }
     }
 
+    /// Whether requests wait until this is false.
+    var isHeld: Bool {
+        get { state.withLock { $0.isHeld } }
+        set { state.withLock { $0.isHeld = newValue } }
+    }
+
     /// How many writes were sent.
     var writes: Int { state.withLock { $0.writes } }
 
@@ -156,6 +165,9 @@ private final class SwitchedTransport: Transport {
             throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
         }
         if hangs { try await Task.sleep(for: .seconds(3600)) }
+        _ = try await eventually("the end of the wait", within: .seconds(300)) {
+            self.isHeld ? nil : true
+        }
         return try await inner.send(request)
     }
 }

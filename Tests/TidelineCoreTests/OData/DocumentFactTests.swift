@@ -247,7 +247,8 @@ import TidelineTestKit
             let filter = QueryExpression(.compare(.eq, member, QueryExpression(.value(1))))
             let text = try? ODataWriter(.v4).filter(filter)
             let read = try text.map { try ODataParser.filter($0, dialect: .v4) }
-            #expect(read == nil || read == filter, "\(name)")
+            // A combining character is a name by itself.
+            #expect(read == (name == "\u{301}" ? filter : nil), "\(name)")
             let row: Row = ["id": "1", "doc": .json(try JSON(encoding: [name: 1]))]
             let table = try TestTable(Self.schema, [row], unit: .milliseconds)
             #expect(try table.ids(table.renderer.condition(filter)) == ["1"], "\(name)")

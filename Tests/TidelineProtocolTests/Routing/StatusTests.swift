@@ -285,7 +285,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
                 answer.status == expected,
                 "\(isClassic ? "classic" : "datasync") \(answer.text)"
             )
-            #expect(answer.status != 405 || answer.headers["Allow"] != nil)
+            if answer.status == 405 { #expect(answer.headers["Allow"] != nil) }
             #expect(answer.headers["Cache-Control"] == "no-store")
             if answer.status >= 400, answer.status != 409, answer.status != 412 {
                 #expect(answer.headers["Content-Type"] == "application/problem+json")

@@ -120,7 +120,7 @@ import TidelineTestKit
         let result = SQLiteError(code: Int32(code), message: "near SELECT", sql: "SELECT 1")
         let error = DatabaseError(result, path: "/a.db")
         #expect(error.code == expected)
-        #expect(error.message.hasPrefix("'/a.db'") || error.message.contains("'/a.db'"))
+        #expect(error.message.contains("'/a.db'"))
         #expect(!error.message.contains("SELECT"))
     }
 

@@ -79,7 +79,9 @@ import TidelineTestKit
         for (name, bytes) in cases {
             let answer = await Self.send(bytes, server)
             // The last bytes of a truncated body may happen to state a length over the limit.
-            #expect([400, 413].contains(answer.status), "\(name): \(answer.text)")
+            let length = ContentCoding.plainCount(ofGzip: bytes) ?? 0
+            let status = length > ServerLimits().batchBytes ? 413 : 400
+            #expect(answer.status == status, "\(name): \(answer.text)")
         }
         #expect(await server.send("GET", "/tables/TodoItem").text.contains(#""items":[]"#))
     }

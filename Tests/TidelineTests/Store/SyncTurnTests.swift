@@ -21,8 +21,9 @@ import TidelineTestSupport
             #expect(SyncLease(lease.text) == lease)
             #expect(lease.text.utf8.count == SyncLease.length)
             for count in 0..<(lease.text.count - 80) {
-                let part = SyncLease(String(lease.text.prefix(count)))
-                #expect(part == nil || part == lease)
+                // A line is complete as soon as it has the first dot, which follows the last space.
+                let part = String(lease.text.prefix(count))
+                #expect(SyncLease(part) == (part.hasSuffix(".") ? lease : nil), "\(part)")
             }
         }
         for text in ["", "\0\0\0", "tideline-turn a b c .", "other 1 2 3 ."] {
