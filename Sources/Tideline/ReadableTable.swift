@@ -21,13 +21,13 @@ public protocol ReadableTable<Record>: Sendable {
 
     /// Returns the record with an id, or nil if there is none.
     ///
-    /// - Throws: ``SyncError`` with code `rowDoesNotFit` if the row does not decode, and as
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit` if the row does not decode, and the errors of
     ///   ``read(_:onDecodingFailure:)``.
     func read(id: String) async throws -> Record?
 
     /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, and as ``read(_:onDecodingFailure:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, and the errors of ``read(_:onDecodingFailure:)``.
     func count(_ query: Query<Record>) async throws -> Int
 }
 
@@ -76,8 +76,8 @@ extension ReadableTable {
     /// let left = try await todos.count(where: { !$0.complete })
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, and as
-    ///   ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that columns cannot express, and the
+    ///   errors of ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     public func count(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() }
     ) async throws -> Int {
@@ -89,7 +89,7 @@ extension ReadableTable where Record: SyncRecord {
     /// Returns the records that match a closure over the columns, in the order of sort descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
-    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
+    ///   `rowDoesNotFit`, and the errors of ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
@@ -105,7 +105,7 @@ extension ReadableTable where Record: SyncRecord {
     /// Returns the records that match a predicate.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
-    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
+    ///   `rowDoesNotFit`, and the errors of ``read(_:onDecodingFailure:)``.
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
@@ -124,7 +124,7 @@ extension ReadableTable where Record: SyncRecord {
     /// Returns the records that match a predicate, in the order of sort descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
-    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
+    ///   `rowDoesNotFit`, and the errors of ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
@@ -139,8 +139,8 @@ extension ReadableTable where Record: SyncRecord {
 
     /// Returns the number of records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain, and as
-    ///   ``read(_:onDecodingFailure:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain, and the
+    ///   errors of ``read(_:onDecodingFailure:)``.
     public func count(where predicate: Predicate<Record>) async throws -> Int {
         try await count(Query(where: predicate))
     }

@@ -406,8 +406,8 @@ extension SyncContext {
     ///   - query: A ``Query`` or a ``RelatedQuery``, as for ``SyncReader/read(_:onDecodingFailure:)``.
     ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, is an error or is skipped.
     /// - Returns: The records, or values of type ``WithRelated``.
-    /// - Throws: ``SyncError`` as for ``SyncReader/read(_:onDecodingFailure:)``, `storeNotInitialized`, `storeFailure`,
-    ///   or `cancelled`.
+    /// - Throws: The errors of ``SyncReader/read(_:onDecodingFailure:)``, or ``SyncError`` with code
+    ///   `storeNotInitialized`, `storeFailure` or `cancelled`.
     public nonisolated func read<Related: IncludableQuery>(
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw

@@ -89,7 +89,7 @@ extension SyncTable {
     ///   - queryID: The id of a pull; nil compares the whole table.
     ///   - repair: Whether to fetch the rows that differ and remove those that the server no longer has.
     /// - Returns: The differences that were found, and how many of them were repaired.
-    /// - Throws: ``SyncError`` as ``pull(queryID:_:)``, or with code `invalidQueryID` for an id that was
+    /// - Throws: The errors of ``pull(queryID:_:)``, or ``SyncError`` with code `invalidQueryID` for an id that was
     ///   never pulled.
     @discardableResult
     @concurrent
@@ -128,8 +128,8 @@ extension SyncTable {
 
     /// Pulls the changes of the records that match a closure.
     ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:_:)``, or with code
-    ///   `unsupportedQuery` for an expression that has no column form. Errors of the closure are rethrown.
+    /// - Throws: ``PushError``, the errors of ``pull(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for
+    ///   an expression that columns cannot express. Errors of the closure are rethrown.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -140,8 +140,8 @@ extension SyncTable {
 
     /// Pushes all pending operations and pulls the changes of the records that match a closure.
     ///
-    /// - Throws: As ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
-    ///   that has no column form. Errors of the closure are rethrown.
+    /// - Throws: The errors of ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
+    ///   that columns cannot express. Errors of the closure are rethrown.
     @discardableResult
     public func sync(
         queryID: String?,
@@ -165,8 +165,8 @@ extension SyncTable {
 extension SyncTable where Record: SyncRecord {
     /// Pulls the changes of the records that match a predicate.
     ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:_:)``, or with code
-    ///   `unsupportedQuery` for an expression that has no column form.
+    /// - Throws: ``PushError``, the errors of ``pull(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for
+    ///   an expression that columns cannot express.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -177,8 +177,8 @@ extension SyncTable where Record: SyncRecord {
 
     /// Pushes all pending operations and pulls the changes of the records that match a predicate.
     ///
-    /// - Throws: As ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
-    ///   that has no column form.
+    /// - Throws: The errors of ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
+    ///   that columns cannot express.
     @discardableResult
     public func sync(
         queryID: String?,

@@ -16,7 +16,7 @@ extension SyncTable {
 
     /// Returns whether a record matches a closure over the columns; without a closure, whether there is a record.
     ///
-    /// - Throws: ``SyncError`` as ``exists(_:)``. Errors of the closure are rethrown.
+    /// - Throws: The errors of ``exists(_:)``. Errors of the closure are rethrown.
     public func exists(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() }
     ) async throws -> Bool {
@@ -25,7 +25,7 @@ extension SyncTable {
 
     /// Returns the first record of a query, or nil if there is none.
     ///
-    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     @concurrent
     public func first(_ query: Query<Record> = Query()) async throws -> Record? {
         try await reading { try $0.first(query) }
@@ -33,7 +33,7 @@ extension SyncTable {
 
     /// Returns the first record that matches a closure over the columns, or nil if there is none.
     ///
-    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
+    /// - Throws: The errors of ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     public func first(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = []
@@ -75,7 +75,7 @@ extension SyncTable {
 extension SyncTable where Record: SyncRecord {
     /// Returns whether a record matches a predicate.
     ///
-    /// - Throws: ``SyncError`` as ``exists(_:)``.
+    /// - Throws: The errors of ``exists(_:)``.
     public func exists(
         where predicate: Predicate<Record>
     ) async throws -> Bool {
@@ -84,7 +84,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the first record that matches a predicate, or nil if there is none.
     ///
-    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     public func first(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = []
@@ -117,7 +117,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the sum of a property over the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `sum(_:_:)`. Errors of the closure are rethrown.
     public func sum<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where condition: (Columns<Record>) throws -> Condition
@@ -127,7 +127,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the sum of a property over the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:_:)`.
+    /// - Throws: The errors of `sum(_:_:)`.
     public func sum<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where predicate: Predicate<Record>
@@ -141,8 +141,8 @@ extension SyncTable where Record: SyncRecord {
     /// let minutes: [Status: Int] = try await jobs.sum(\.minutes, by: \.status)
     /// ```
     ///
-    /// - Throws: ``SyncError`` as `sum(_:_:)`, or with code `rowDoesNotFit` if a value of the other property does
-    ///   not decode.
+    /// - Throws: The errors of `sum(_:_:)`, or ``SyncError`` with code `rowDoesNotFit` if a value of the other property
+    ///   does not decode.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
         _ path: KeyPath<Record, Content>,
         by group: KeyPath<Record, Key>,
@@ -159,7 +159,7 @@ extension SyncTable where Record: SyncRecord {
     /// Returns the sum of a property over the records that match a closure over the columns, for each value of another
     /// property.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:by:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `sum(_:by:_:)`. Errors of the closure are rethrown.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
         _ path: KeyPath<Record, Content>,
         by group: KeyPath<Record, Key>,
@@ -171,7 +171,7 @@ extension SyncTable where Record: SyncRecord {
     /// Returns the sum of a property over the records that match a predicate, for each value of another
     /// property.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:by:_:)`.
+    /// - Throws: The errors of `sum(_:by:_:)`.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
         _ path: KeyPath<Record, Content>,
         by group: KeyPath<Record, Key>,
@@ -196,7 +196,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the average of a property over the records that match a closure over the columns; nil without values.
     ///
-    /// - Throws: ``SyncError`` as `average(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `average(_:_:)`. Errors of the closure are rethrown.
     public func average<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where condition: (Columns<Record>) throws -> Condition
@@ -206,7 +206,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the average of a property over the records that match a predicate; nil without values.
     ///
-    /// - Throws: ``SyncError`` as `average(_:_:)`.
+    /// - Throws: The errors of `average(_:_:)`.
     public func average<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where predicate: Predicate<Record>
@@ -234,7 +234,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the number of records that match a closure over the columns, for each value of a property.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `count(by:_:)`. Errors of the closure are rethrown.
     public func count<Key: Hashable & Decodable>(
         by group: KeyPath<Record, Key>,
         where condition: (Columns<Record>) throws -> Condition
@@ -244,7 +244,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the number of records that match a predicate, for each value of a property.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    /// - Throws: The errors of `count(by:_:)`.
     public func count<Key: Hashable & Decodable>(
         by group: KeyPath<Record, Key>,
         where predicate: Predicate<Record>
@@ -256,7 +256,7 @@ extension SyncTable where Record: SyncRecord {
     ///
     /// Texts are compared by Unicode scalars.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(
         _ path: KeyPath<Record, Content>,
         _ query: Query<Record> = Query()
@@ -269,7 +269,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the different values of a property in the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `count(by:_:)`. Errors of the closure are rethrown.
     public func distinct<Content: Decodable>(
         _ path: KeyPath<Record, Content>,
         where condition: (Columns<Record>) throws -> Condition
@@ -279,7 +279,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the different values of a property in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(
         _ path: KeyPath<Record, Content>,
         where predicate: Predicate<Record>
@@ -289,7 +289,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
     ///
-    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func min<Content>(
         _ path: KeyPath<Record, Content>,
@@ -300,7 +300,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil; nil without such values.
     ///
-    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         _ query: Query<Record> = Query()
@@ -310,7 +310,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the smallest value of a property in the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func min<Content>(
         _ path: KeyPath<Record, Content>,
@@ -321,7 +321,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the smallest value of a property in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
     public func min<Content>(
         _ path: KeyPath<Record, Content>,
@@ -332,7 +332,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil in the records that match a closure.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         where condition: (Columns<Record>) throws -> Condition
@@ -342,7 +342,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         where predicate: Predicate<Record>
@@ -352,7 +352,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
     public func max<Content>(
         _ path: KeyPath<Record, Content>,
@@ -363,7 +363,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the largest value of a property that is not nil; nil without such values.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(
         _ path: KeyPath<Record, Content?>,
         _ query: Query<Record> = Query()
@@ -373,7 +373,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the largest value of a property in the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func max<Content>(
         _ path: KeyPath<Record, Content>,
@@ -384,7 +384,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the largest value of a property in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
     public func max<Content>(
         _ path: KeyPath<Record, Content>,
@@ -395,7 +395,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the largest value of a property that is not nil in the records that match a closure.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func max<Content>(
         _ path: KeyPath<Record, Content?>,
         where condition: (Columns<Record>) throws -> Condition
@@ -405,7 +405,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the largest value of a property that is not nil in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(
         _ path: KeyPath<Record, Content?>,
         where predicate: Predicate<Record>

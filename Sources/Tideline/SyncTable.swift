@@ -42,7 +42,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Returns: The records as stored.
-    /// - Throws: ``SyncError`` as ``insert(_:)-(Record)`` for the first record that cannot be stored, or
+    /// - Throws: The errors of ``insert(_:)-(Record)`` for the first record that cannot be stored, or ``SyncError``
     ///   with code `cancelled` if the task is cancelled before all are stored. On an error, nothing is changed.
     @discardableResult
     @concurrent
@@ -332,7 +332,7 @@ extension SyncTable {
 extension SyncTable where Record: SyncRecord {
     /// Returns the records that have all words of a text and match a predicate, the best matches first.
     ///
-    /// - Throws: ``SyncError`` as for a search with a closure.
+    /// - Throws: The errors of the search with a closure.
     public func search(
         _ text: String,
         where predicate: Predicate<Record>,

@@ -9,9 +9,9 @@
 package struct ReadPace: Sendable {
     package typealias Instant = ContinuousClock.Instant
 
-    /// When the first byte of the answer had to wait.
+    /// The time at which the first byte of the response had to wait.
     package let begin: Instant
-    /// When the caller last read something.
+    /// The time at which the caller last read something.
     package private(set) var idleSince: Instant
     /// Whether the caller read too slowly in the last measurement.
     package private(set) var isSlow = false

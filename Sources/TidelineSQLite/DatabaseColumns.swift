@@ -36,7 +36,7 @@ extension Database {
     /// Whether this SQLite has `ON CONFLICT DO UPDATE` (3.24).
     package static let hasUpsert = sqlite3_libversion_number() >= 3_024_000
 
-    /// Whether this SQLite calls the authorizer for tables of which it reads no column, as in `count(*)` (3.19).
+    /// Whether SQLite calls the authorizer for tables of which it reads no column, as in `count(*)` (since 3.19).
     package static let reportsAllTables = sqlite3_libversion_number() >= 3_019_000
 
     /// Whether the tokenizer of this SQLite folds all accents (3.27) and supports categories of characters (3.25).

@@ -52,7 +52,7 @@ package final class TokenKeys: Sendable {
     ///   - authentication: The sources of the keys.
     ///   - former: The previous keys, whose fetched set is used if it is from the same source.
     ///   - fetch: Fetches a document.
-    ///   - steady: A clock that is never set, in microseconds.
+    ///   - steady: A monotonic clock, in microseconds.
     ///   - log: Receives a line when keys cannot be renewed.
     /// - Throws: ``ConfigurationError``, each error with its configuration key.
     package init(

@@ -1,4 +1,4 @@
-// UnknownMembers: the members of a row that the schema of its table does not know, as they are stored.
+// UnknownMembers: the stored members of a row that its table's schema does not know.
 
 import Foundation
 import TidelineCore
@@ -8,7 +8,7 @@ enum UnknownMembers {
     /// The name of the row's member that contains them.
     static let name = "__extra"
 
-    /// Returns a name with its quotation marks as in a JSON object; empty if JSON may escape a character of it.
+    /// Returns a name in quotation marks, as in a JSON object; empty if JSON may escape one of its characters.
     static func memberName(_ name: String) -> [UInt8] {
         let isPlain = name.utf8.allSatisfy { byte in
             switch byte {
@@ -22,9 +22,9 @@ enum UnknownMembers {
         return [UInt8(ascii: "\"")] + Array(name.utf8) + [UInt8(ascii: "\"")]
     }
 
-    /// Returns whether an object may have a member with a name, as `memberName(_:)` returned it.
+    /// Returns whether an object may have the member whose name `memberName(_:)` returned.
     ///
-    /// The text of the name may also be part of a value.
+    /// This is a search for the bytes of the name, so it may also find them in a value.
     static func mayHave(
         _ memberName: [UInt8],
         in object: UnsafeBufferPointer<UInt8>

@@ -45,7 +45,7 @@ extension Column where Content: TextContent {
     /// Whether the text contains a string, ignoring letter case by the rules of the device's language, like
     /// Foundation's function of the same name.
     ///
-    /// Only the device can evaluate it, as ``localizedStandardContains(_:)``.
+    /// Only the device can evaluate it, like ``localizedStandardContains(_:)``.
     public func localizedCaseInsensitiveContains(_ text: String) -> Condition {
         call(.localizedCaseInsensitiveContains, text)
     }

@@ -30,7 +30,7 @@ extension Filter {
 
     /// Creates the condition of a Foundation predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression without a column form.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression that columns cannot express.
     package init<Record: SyncRecord>(_ predicate: Predicate<Record>) throws {
         let schema = try RecordSchema.of(Record.self)
         self.init(try PredicateWalk.expression(predicate) { try schema.column(for: $0) })

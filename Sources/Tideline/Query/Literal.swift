@@ -61,7 +61,7 @@ enum Literal {
     }
 }
 
-/// An `Optional` for code that does not know the type.
+/// An `Optional` whose wrapped type the caller does not know.
 private protocol OptionalValue {
     func literal() throws -> Value
 }

@@ -66,7 +66,7 @@ public struct SortTerm<Record>: Sendable {
 
     /// Sorts by a text property, in descending order of its texts by a language.
     ///
-    /// Only the device supports it, as ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
+    /// Like ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
     public static func descending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: false, order) { try RecordSchema.sortKey(for: path) }

@@ -16,7 +16,7 @@ extension RecordReading {
 
     /// Returns the first record of a query, or nil if there is none.
     ///
-    /// - Throws: ``SyncError`` as for reading the query.
+    /// - Throws: The errors of reading the query.
     public func first(_ query: Query<Record> = Query()) throws -> Record? {
         if query.limit == 0 { return nil }
         return try read(query.window(nil, 1, query.offset)).items.first
@@ -31,7 +31,7 @@ extension RecordReading {
     /// )
     /// ```
     ///
-    /// - Throws: ``SyncError`` as for reading these records.
+    /// - Throws: The errors of reading these records.
     public func first(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = []
@@ -50,7 +50,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the first record that matches a predicate, or nil if there is none.
     ///
-    /// - Throws: ``SyncError`` as for reading these records.
+    /// - Throws: The errors of reading these records.
     public func first(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = []
@@ -83,7 +83,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the sum of a property over the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `sum(_:_:)`. Errors of the closure are rethrown.
     public func sum<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where condition: (Columns<Record>) throws -> Condition
@@ -93,7 +93,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the sum of a property over the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:_:)`.
+    /// - Throws: The errors of `sum(_:_:)`.
     public func sum<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where predicate: Predicate<Record>
@@ -107,8 +107,8 @@ extension RecordReading where Record: SyncRecord {
     /// let minutes: [Status: Int] = try reader.table(Job.self).sum(\.minutes, by: \.status)
     /// ```
     ///
-    /// - Throws: ``SyncError`` as `sum(_:_:)`, or with code `rowDoesNotFit` if a value of the other property does
-    ///   not decode.
+    /// - Throws: The errors of `sum(_:_:)`, or ``SyncError`` with code `rowDoesNotFit` if a value of the other property
+    ///   does not decode.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
         _ path: KeyPath<Record, Content>,
         by group: KeyPath<Record, Key>,
@@ -125,7 +125,7 @@ extension RecordReading where Record: SyncRecord {
     /// Returns the sum of a property over the records that match a closure over the columns, for each value of another
     /// property.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:by:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `sum(_:by:_:)`. Errors of the closure are rethrown.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
         _ path: KeyPath<Record, Content>,
         by group: KeyPath<Record, Key>,
@@ -137,7 +137,7 @@ extension RecordReading where Record: SyncRecord {
     /// Returns the sum of a property over the records that match a predicate, for each value of another
     /// property.
     ///
-    /// - Throws: ``SyncError`` as `sum(_:by:_:)`.
+    /// - Throws: The errors of `sum(_:by:_:)`.
     public func sum<Content: SummableContent, Key: Hashable & Decodable>(
         _ path: KeyPath<Record, Content>,
         by group: KeyPath<Record, Key>,
@@ -162,7 +162,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the average of a property over the records that match a closure over the columns; nil without values.
     ///
-    /// - Throws: ``SyncError`` as `average(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `average(_:_:)`. Errors of the closure are rethrown.
     public func average<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where condition: (Columns<Record>) throws -> Condition
@@ -172,7 +172,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the average of a property over the records that match a predicate; nil without values.
     ///
-    /// - Throws: ``SyncError`` as `average(_:_:)`.
+    /// - Throws: The errors of `average(_:_:)`.
     public func average<Content: SummableContent>(
         _ path: KeyPath<Record, Content>,
         where predicate: Predicate<Record>
@@ -199,7 +199,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the number of records that match a closure over the columns, for each value of a property.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `count(by:_:)`. Errors of the closure are rethrown.
     public func count<Key: Hashable & Decodable>(
         by group: KeyPath<Record, Key>,
         where condition: (Columns<Record>) throws -> Condition
@@ -209,7 +209,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the number of records that match a predicate, for each value of a property.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    /// - Throws: The errors of `count(by:_:)`.
     public func count<Key: Hashable & Decodable>(
         by group: KeyPath<Record, Key>,
         where predicate: Predicate<Record>
@@ -221,7 +221,7 @@ extension RecordReading where Record: SyncRecord {
     ///
     /// Texts are compared by Unicode scalars.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(
         _ path: KeyPath<Record, Content>,
         _ query: Query<Record> = Query()
@@ -234,7 +234,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the different values of a property in the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `count(by:_:)`. Errors of the closure are rethrown.
     public func distinct<Content: Decodable>(
         _ path: KeyPath<Record, Content>,
         where condition: (Columns<Record>) throws -> Condition
@@ -244,7 +244,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the different values of a property in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(
         _ path: KeyPath<Record, Content>,
         where predicate: Predicate<Record>
@@ -266,7 +266,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil; nil without such values.
     ///
-    /// - Throws: ``SyncError`` as for a property that cannot be nil.
+    /// - Throws: The errors for a property that cannot be nil.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         _ query: Query<Record> = Query()
@@ -276,7 +276,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the smallest value of a property in the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func min<Content>(
         _ path: KeyPath<Record, Content>,
@@ -287,7 +287,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the smallest value of a property in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
     public func min<Content>(
         _ path: KeyPath<Record, Content>,
@@ -298,7 +298,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil in the records that match a closure.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         where condition: (Columns<Record>) throws -> Condition
@@ -308,7 +308,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         where predicate: Predicate<Record>
@@ -318,7 +318,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
     public func max<Content>(
         _ path: KeyPath<Record, Content>,
@@ -329,7 +329,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the largest value of a property that is not nil; nil without such values.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(
         _ path: KeyPath<Record, Content?>,
         _ query: Query<Record> = Query()
@@ -339,7 +339,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the largest value of a property in the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func max<Content>(
         _ path: KeyPath<Record, Content>,
@@ -350,7 +350,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the largest value of a property in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
     public func max<Content>(
         _ path: KeyPath<Record, Content>,
@@ -361,7 +361,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the largest value of a property that is not nil in the records that match a closure.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func max<Content>(
         _ path: KeyPath<Record, Content?>,
         where condition: (Columns<Record>) throws -> Condition
@@ -371,7 +371,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the largest value of a property that is not nil in the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(
         _ path: KeyPath<Record, Content?>,
         where predicate: Predicate<Record>

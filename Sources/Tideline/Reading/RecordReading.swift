@@ -74,7 +74,7 @@ extension RecordReading {
 
     /// Returns the records that match a closure over the columns; without a closure, all records.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that columns cannot express,
     ///   `rowDoesNotFit`, or an error that every method can throw. Errors of the closure are rethrown.
     public func read(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
@@ -92,7 +92,7 @@ extension RecordReading {
 
     /// Returns the number of records that match a closure over the columns; without a closure, of all records.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that columns cannot express, or an error
     ///   that every method can throw. Errors of the closure are rethrown.
     public func count(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() }

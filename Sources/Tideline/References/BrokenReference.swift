@@ -101,7 +101,7 @@ extension TableOperationError {
     /// again.
     ///
     /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
-    /// - Throws: ``SyncError`` as ``restoreParent()``, and with code `rowDoesNotFit` or `ruleBroken`.
+    /// - Throws: The errors of ``restoreParent()``, or ``SyncError`` with code `rowDoesNotFit` or `ruleBroken`.
     public func restoreParent<Parent: SyncRecord>(with parent: Parent) async throws {
         try await errors().restoreParent(of: self, with: Row(parent))
     }

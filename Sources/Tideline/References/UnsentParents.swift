@@ -57,7 +57,7 @@ extension QueueReader {
         }
     }
 
-    /// Returns whether any operation may create a row of one of some tables.
+    /// Returns whether any operation may create a row of one of these tables.
     func mayCreate(rowsOf tables: Set<String>) throws -> Bool {
         let kinds: Filter =
             .equal("kind", .integer(Int64(OperationKind.insert.rawValue)))

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// The entries of the rows that have one of several keys in a column.
+/// The entries of the rows whose value of a column is one of several keys.
 struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
     /// The rows of a key.
     private struct Group: Sendable {

@@ -71,7 +71,7 @@ extension RelatedQuery: IncludableQuery {
 extension RelatedQuery {
     /// Returns the query with the children of each record, in addition to its other related records.
     ///
-    /// - Throws: As the method of ``Query``.
+    /// - Throws: The errors of the same method of ``Query``.
     public func including<Children: IncludableQuery>(
         _ children: Children,
         on reference: PartialKeyPath<Children.Record>? = nil
@@ -82,7 +82,7 @@ extension RelatedQuery {
 
     /// Returns the query with the parent of each record, in addition to its other related records.
     ///
-    /// - Throws: As the method of ``Query``.
+    /// - Throws: The errors of the same method of ``Query``.
     public func including<Parent: IncludableQuery>(
         parent: Parent,
         on reference: PartialKeyPath<Record>? = nil

@@ -11,7 +11,7 @@ public struct KeyedQuery: Sendable {
     ///
     /// If it selects columns, they include ``column``.
     public var query: TableQuery
-    /// The name of the column, which holds texts.
+    /// The name of the column, which contains text.
     public var column: String
     /// The keys, each once.
     public var keys: [String]

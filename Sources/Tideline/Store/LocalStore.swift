@@ -34,7 +34,7 @@ public protocol LocalStore: Sendable {
 
     /// Runs `body` in one exclusive transaction.
     ///
-    /// - Throws: The errors of `body`, unchanged, and those of the store, as ``read(_:)``. On any error, the
+    /// - Throws: The errors of `body`, unchanged, and the store's errors that ``read(_:)`` throws. On any error, the
     ///   transaction is rolled back.
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
@@ -45,7 +45,7 @@ public protocol LocalStore: Sendable {
     /// After a loss of power, the last of these transactions may be missing, each as a whole, but none that
     /// preceded a ``write(_:)`` that changed something and returned. By default, this calls ``write(_:)``.
     ///
-    /// - Throws: As ``write(_:)``.
+    /// - Throws: The errors of ``write(_:)``.
     func writeRepeatable<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result
@@ -184,7 +184,7 @@ extension LocalStore {
 
     /// Runs `body` in a durable transaction.
     ///
-    /// - Throws: As ``write(_:)``.
+    /// - Throws: The errors of ``write(_:)``.
     public func writeRepeatable<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(body) }
@@ -204,12 +204,12 @@ public protocol LocalStoreReader {
 
     /// Returns the row with this key, or nil if there is none.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func row(id: Value, in table: String) throws -> Row?
 
     /// Returns the number of rows that a filter matches.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func count(_ filter: Filter?, in table: String) throws -> Int
 
     /// Returns the number of rows and the sum of a column, for all rows or for each value of another column.
@@ -217,7 +217,7 @@ public protocol LocalStoreReader {
     /// Without a group, the result has one element, even if no row matches. By default, the rows are read and added
     /// in memory. A database adds faster, and its result must be the same.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals]
 
     /// Returns the rows of SQL that an app wrote.
@@ -233,7 +233,7 @@ public protocol LocalStoreReader {
     ///
     /// By default, the column is removed from the rows of ``rows(_:in:)``. Not reading it is faster.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row]
 
     /// Returns the rows of a query that are about to be decoded as records, except for one column.
@@ -242,7 +242,7 @@ public protocol LocalStoreReader {
     /// `__extra`; the decoder reads it if the record type asks for such a member. By default, these are the rows
     /// of ``rows(_:in:omitting:)``.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func recordRows(
         _ query: TableQuery,
         in table: String,
@@ -254,7 +254,7 @@ public protocol LocalStoreReader {
     ///
     /// Related records are read with it. By default, the matching rows are read and divided in memory.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func keyedRows(_ query: KeyedQuery, in table: String, omitting column: String) throws -> [Row]
 
     /// The committed state that this reader sees; nil, the default, if the store does not identify its states.
@@ -278,7 +278,7 @@ public protocol LocalStoreReader {
     /// `verify` reads such rows again from the server. By default, there are none, because the store does not notice
     /// that another program changes its data.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
 
     /// Returns the rows of a query with the ranges of their texts that its searches match.
@@ -286,7 +286,7 @@ public protocol LocalStoreReader {
     /// By default, it throws, because only ``SQLiteStore`` has search indexes. A store that wraps another one passes
     /// the call on.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     func search(_ query: TableQuery, in table: String) throws -> [SearchedRow]
 }
 
@@ -300,7 +300,7 @@ extension LocalStoreReader {
 
     /// Removes the column from the rows of ``rows(_:in:)``.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     public func rows(
         _ query: TableQuery,
         in table: String,
@@ -312,7 +312,7 @@ extension LocalStoreReader {
 
     /// Calls ``rows(_:in:omitting:)``.
     ///
-    /// - Throws: As ``rows(_:in:)``.
+    /// - Throws: The errors of ``rows(_:in:)``.
     public func recordRows(
         _ query: TableQuery,
         in table: String,
@@ -330,7 +330,7 @@ extension LocalStoreReader {
 extension LocalStoreReader {
     /// Reads the matching rows of all keys, and divides them in memory.
     ///
-    /// - Throws: As ``LocalStoreReader/rows(_:in:)``.
+    /// - Throws: The errors of ``LocalStoreReader/rows(_:in:)``.
     public func keyedRows(
         _ query: KeyedQuery,
         in table: String,
@@ -389,12 +389,12 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// the counter is a row of the configuration.
     ///
     /// - Returns: The key.
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     func append(_ row: Row, in table: String) throws -> Int64
 
     /// Removes rows; returns how many existed.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     @discardableResult
     func delete(ids: [Value], in table: String) throws -> Int
 
@@ -402,14 +402,14 @@ public protocol LocalStoreWriter: LocalStoreReader {
     ///
     /// By default, the whole row is read and stored again.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     func set(_ column: String, to value: Value, ofRow id: Value, in table: String) throws
 
     /// Stores the rows of a page of the server, replacing those with the same `id`.
     ///
     /// By default, they are stored as rows. ``SQLiteStore`` stores the values without creating rows.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     func put(page: RowPage, in table: String) throws
 
     /// Records that a row differs from the one that the server sent with its version.
@@ -418,7 +418,7 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// happens. A store that implements this method also implements ``set(_:to:ofRow:in:)``, which must keep the
     /// record.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     func noteUncertain(rowWith id: String, in table: String) throws
 
     /// Removes the words of removed rows from the pages of the table's search index.
@@ -426,7 +426,7 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// Called in the transaction of a purge, after the rows were removed. By default, nothing happens, because the
     /// store has no search index.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     func eraseRemovedWords(in table: String) throws
 }
 
@@ -438,7 +438,7 @@ extension LocalStoreWriter {
 
     /// Reads the row, and stores it as a whole.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     public func set(
         _ column: String,
         to value: Value,
@@ -452,7 +452,7 @@ extension LocalStoreWriter {
 
     /// Stores the rows of the page.
     ///
-    /// - Throws: As ``put(_:in:)``.
+    /// - Throws: The errors of ``put(_:in:)``.
     public func put(page: RowPage, in table: String) throws {
         try put(page.rows(), in: table)
     }

@@ -136,7 +136,7 @@ extension TotalsQuery {
 extension LocalStoreReader {
     /// Reads the rows, and computes their totals in memory.
     ///
-    /// - Throws: As ``LocalStoreReader/rows(_:in:)``.
+    /// - Throws: The errors of ``LocalStoreReader/rows(_:in:)``.
     public func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
         query.totals(of: try rows(TableQuery(filter: query.filter), in: table))
     }

@@ -36,7 +36,7 @@ public struct StoreChange: Sendable {
         self.tables = tables
     }
 
-    /// Creates a change of any rows of these tables.
+    /// Creates a change that may concern any row of these tables.
     public init(all tables: Set<String>) {
         self.init(Dictionary(uniqueKeysWithValues: tables.map { ($0, .all) }))
     }

@@ -7,8 +7,8 @@ extension SyncTable {
     /// Changes records and queues their updates, in order: all of them or none.
     ///
     /// - Returns: The records as stored.
-    /// - Throws: ``SyncError`` as ``update(_:)-(Record)`` for the first record that cannot be stored,
-    ///   or with code `cancelled`. On an error, nothing is changed.
+    /// - Throws: The errors of ``update(_:)-(Record)`` for the first record that cannot be stored, or ``SyncError``
+    ///   with code `cancelled`. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func update(_ records: [Record]) async throws -> [Record] {
@@ -42,8 +42,8 @@ extension SyncTable {
     /// `change` may run more than once for a record, and must do nothing but change it.
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, as ``update(id:_:)`` for the first record that cannot be
-    ///   stored, or `cancelled`, and the errors of `change`. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `cancelled`, the errors of ``update(id:_:)`` for the
+    ///   first record that cannot be stored, or the errors of `change`. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func update(
@@ -60,7 +60,7 @@ extension SyncTable {
     /// ```
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` as `update(_:_:)`, and the errors of both closures.
+    /// - Throws: The errors of `update(_:_:)`, and the errors of both closures.
     @discardableResult
     public func update(
         where condition: (Columns<Record>) throws -> Condition,
@@ -83,7 +83,7 @@ extension SyncTable {
     /// Removes the records that match a closure over the columns and queues their deletes: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` as for a query. Errors of the closure are rethrown.
+    /// - Throws: The same errors as with a query. Errors of the closure are rethrown.
     @discardableResult
     public func delete(
         where condition: (Columns<Record>) throws -> Condition
@@ -108,8 +108,8 @@ extension SyncTable {
     /// Stores records that may exist or not, in order: all of them or none.
     ///
     /// - Returns: The records as stored.
-    /// - Throws: ``SyncError`` as ``upsert(_:)-(Record)`` for the first record that cannot be stored, or with code
-    ///   `cancelled`. On an error, nothing is changed.
+    /// - Throws: The errors of ``upsert(_:)-(Record)`` for the first record that cannot be stored, or ``SyncError``
+    ///   with code `cancelled`. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func upsert(_ records: [Record]) async throws -> [Record] {
@@ -130,7 +130,7 @@ extension SyncTable where Record: SyncRecord {
     /// Changes the records that match a predicate and queues their updates: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` as `update(_:_:)`.
+    /// - Throws: The errors of `update(_:_:)`.
     @discardableResult
     public func update(
         where predicate: Predicate<Record>,
@@ -142,7 +142,7 @@ extension SyncTable where Record: SyncRecord {
     /// Removes the records that match a predicate and queues their deletes: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` as for a query.
+    /// - Throws: The same errors as with a query.
     @discardableResult
     public func delete(
         where predicate: Predicate<Record>

@@ -24,7 +24,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         }
     }
 
-    /// Stores a new record and queues its insert, as ``SyncTable/insert(_:)-(Record)``.
+    /// Stores a new record and queues its insert, like ``SyncTable/insert(_:)-(Record)``.
     ///
     /// - Throws: ``SyncError`` with code `alreadyExists`, `invalidID`, `rowDoesNotFit`,
     ///   `otherAccount`, or an error that every method can throw.
@@ -43,7 +43,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Stores new records and queues their inserts, in order.
     ///
-    /// - Throws: As for one record. The records before it are stored, and are rolled back if the transaction
+    /// - Throws: The errors for one record. The records before it are stored, and are rolled back if the transaction
     ///   ends with the error.
     @discardableResult
     public func insert(_ records: [Record]) throws -> [Record] {
@@ -64,7 +64,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         return try stored(changing { try $0.insert(rows) })
     }
 
-    /// Changes a record and queues the update, as ``SyncTable/update(_:)-(Record)``.
+    /// Changes a record and queues the update, like ``SyncTable/update(_:)-(Record)``.
     ///
     /// - Throws: ``SyncError`` with code `versionRequired` if the record type has neither `version` nor
     ///   `updatedAt`, `notFound` if the device does not have the record, `invalidID`, `rowDoesNotFit`,
@@ -114,8 +114,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
     /// ```
     ///
     /// - Returns: The number of records.
-    /// - Throws: As ``update(id:_:)``, for the first record that cannot be stored, and ``SyncError`` with code
-    ///   `unsupportedQuery`. If the closure of the transaction catches the error, the records before it remain
+    /// - Throws: The errors of ``update(id:_:)``, for the first record that cannot be stored, and ``SyncError`` with
+    ///   code `unsupportedQuery`. If the closure of the transaction catches the error, the records before it remain
     ///   changed.
     @discardableResult
     public func update(
@@ -131,9 +131,9 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         return count
     }
 
-    /// Changes the records that match a closure over the columns, as ``update(_:_:)``.
+    /// Changes the records that match a closure over the columns, like ``update(_:_:)``.
     ///
-    /// - Throws: As ``update(_:_:)``. Errors of both closures are rethrown.
+    /// - Throws: The errors of ``update(_:_:)``. Errors of both closures are rethrown.
     @discardableResult
     public func update(
         where condition: (Columns<Record>) throws -> Condition,
@@ -147,8 +147,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
     /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
     /// replace those of the row as the device has it now.
     ///
-    /// - Throws: As ``insert(_:)-(Record)`` and ``update(_:)-(Record)``, but never with code `alreadyExists`,
-    ///   `notFound` or `versionRequired`.
+    /// - Throws: The errors of ``insert(_:)-(Record)`` and ``update(_:)-(Record)``, except the codes `alreadyExists`,
+    ///   `notFound` and `versionRequired`.
     @discardableResult
     public func upsert(_ record: Record) throws -> Record {
         let row = try coder.encode(record)
@@ -159,9 +159,9 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         return try update(id: row.id) { $0 = record }
     }
 
-    /// Stores records that may exist or not, in order, as ``upsert(_:)-(Record)``.
+    /// Stores records that may exist or not, in order, like ``upsert(_:)-(Record)``.
     ///
-    /// - Throws: As for one record, at the first that cannot be stored.
+    /// - Throws: The errors for one record, for the first one that cannot be stored.
     @discardableResult
     public func upsert(_ records: [Record]) throws -> [Record] {
         try records.map { try upsert($0) }
@@ -195,7 +195,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Changes records and queues their updates, in order.
     ///
-    /// - Throws: As for one record, at the first that cannot be stored.
+    /// - Throws: The errors for one record, for the first one that cannot be stored.
     @discardableResult
     public func update(_ records: [Record]) throws -> [Record] {
         try records.map { try update($0) }
@@ -203,7 +203,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Removes records and queues their deletes, in order.
     ///
-    /// - Throws: As for one record, at the first that cannot be removed.
+    /// - Throws: The errors for one record, for the first one that cannot be removed.
     public func delete(_ records: [Record]) throws {
         for record in records { try delete(record) }
     }
@@ -220,13 +220,13 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         return ids.count
     }
 
-    /// Removes the records that match a closure over the columns, as ``delete(_:)-(Query<Record>)``.
+    /// Removes the records that match a closure over the columns, like ``delete(_:)-(Query<Record>)``.
     ///
     /// ```swift
     /// try transaction.table(Job.self).delete(where: { $0.status == .cancelled })
     /// ```
     ///
-    /// - Throws: As ``delete(_:)-(Query<Record>)``. Errors of the closure are rethrown.
+    /// - Throws: The errors of ``delete(_:)-(Query<Record>)``. Errors of the closure are rethrown.
     @discardableResult
     public func delete(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
         try delete(Query(where: condition))
@@ -234,7 +234,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Removes the records with these ids and queues their deletes, in order.
     ///
-    /// - Throws: As for one id, at the first that cannot be removed.
+    /// - Throws: The errors for one id, for the first one that cannot be removed.
     public func delete(ids: [String]) throws {
         for id in ids { try delete(id: id) }
     }
@@ -324,9 +324,9 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 }
 
 extension TransactionTable where Record: SyncRecord {
-    /// Changes the records that match a predicate, as ``update(_:_:)``.
+    /// Changes the records that match a predicate, like ``update(_:_:)``.
     ///
-    /// - Throws: As ``update(_:_:)``. Errors of the closure are rethrown.
+    /// - Throws: The errors of ``update(_:_:)``. Errors of the closure are rethrown.
     @discardableResult
     public func update(
         where predicate: Predicate<Record>,
@@ -335,9 +335,9 @@ extension TransactionTable where Record: SyncRecord {
         try update(Query(where: predicate), change)
     }
 
-    /// Removes the records that match a predicate, as ``delete(_:)-(Query<Record>)``.
+    /// Removes the records that match a predicate, like ``delete(_:)-(Query<Record>)``.
     ///
-    /// - Throws: As ``delete(_:)-(Query<Record>)``.
+    /// - Throws: The errors of ``delete(_:)-(Query<Record>)``.
     @discardableResult
     public func delete(where predicate: Predicate<Record>) throws -> Int {
         try delete(Query(where: predicate))

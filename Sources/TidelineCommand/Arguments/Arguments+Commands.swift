@@ -195,7 +195,7 @@ extension Arguments {
             .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Returns the path of the `--authority` file after a check that its certificates can be read.
+    /// Checks that the certificates of the `--authority` file can be read, and returns its path.
     ///
     /// The HTTP client library does not report a file that it cannot read.
     static func authority(_ words: Words) throws -> String? {

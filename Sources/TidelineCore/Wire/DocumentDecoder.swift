@@ -10,7 +10,7 @@ import Foundation
 struct DocumentDecoder: Decoder {
     /// A document while it is decoded.
     ///
-    /// A type that handles an error of this decoder could get another result than with JSONDecoder, so the first
+    /// A type that handles an error of this decoder could get a different result than with JSONDecoder, so the first
     /// error makes the result invalid.
     fileprivate final class Source {
         let tape: JSONTape

@@ -91,7 +91,7 @@ extension TableCatalog {
 }
 
 extension FormerNames {
-    /// Returns an error with the names that the body of the rejected write has for its columns.
+    /// Returns an error that names columns as the body of the rejected write does.
     fileprivate func named(_ error: ServerError, as body: [UInt8]) -> ServerError {
         let reference = error.code == .parentNotFound ? error.reference : nil
         let columns = error.columns + [reference?.column].compactMap(\.self)
@@ -127,9 +127,9 @@ extension FormerNames {
 }
 
 extension String {
-    /// Returns a message with another name for a column.
+    /// Returns a message in which another name replaces the name of a column.
     ///
-    /// A table may have the same name as the column.
+    /// The name of a table remains, even if it is the same as that of the column.
     fileprivate func naming(column: String, as name: String) -> String {
         var result = ""
         var rest = self[...]
@@ -143,7 +143,7 @@ extension String {
 }
 
 extension TableCatalog {
-    /// Returns an error of a write with the names that its body has for the columns.
+    /// Returns an error of a write that names columns as the write's body does.
     ///
     /// An app that knows only the former name of a column needs it to find the property that the error is about.
     func named(_ error: any Error, as body: [UInt8], table name: String) -> any Error {

@@ -6,9 +6,9 @@ import Synchronization
 
 /// The threads that compress large responses, so that no event loop waits for that.
 package final class GzipThreads: Sendable {
-    /// The size up to which responses are compressed on their event loop.
+    /// The minimum size of a response that is compressed on another thread.
     ///
-    /// That takes less than a millisecond, which is not worth two thread switches.
+    /// Compressing a smaller one takes less than a millisecond, which does not justify two thread switches.
     static let bytesMin = 32 << 10
 
     /// One queue for every second core; the other cores build responses in the meantime.

@@ -272,7 +272,7 @@ package final class Table: Sendable {
         memberNames.firstIndex { name.utf8.elementsEqual($0) }
     }
 
-    /// Returns the index of a member among the columns, followed by the system columns.
+    /// Returns the index of a member in the list of the columns and the system columns that follow them.
     func member(named name: String) -> Int? {
         if let exact = place(of: name) { return exact }
         let lowered = name.lowercased()
@@ -288,7 +288,7 @@ package final class Table: Sendable {
     /// Whether a name is the former name of a column.
     func isFormer(_ name: String) -> Bool { formerNames[name.lowercased()] != nil }
 
-    /// Returns the index of a member among the columns, followed by the system columns.
+    /// Returns the index of a member in the list of the columns and the system columns that follow them.
     func member(_ name: JSONReader.Span, in reader: JSONReader, hint: Int) -> Int? {
         if hint < memberNames.count, reader.matches(name, memberNames[hint]) { return hint }
         if let exact = memberNames.firstIndex(where: { reader.matches(name, $0) }) { return exact }

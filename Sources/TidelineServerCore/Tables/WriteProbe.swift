@@ -28,7 +28,7 @@ package final class WriteProbe: Sendable {
         self.log = log
     }
 
-    /// Throws the result of the last probe, or of a new one if that is too old.
+    /// Throws the error of the last probe, or of a new one if the last one is too old.
     ///
     /// - Parameter write: Writes a row that is never read.
     /// - Throws: The error that prevents a write.
@@ -47,7 +47,7 @@ package final class WriteProbe: Sendable {
         if let rejection = state.withLock({ $0.rejection }) { throw rejection }
     }
 
-    /// Waits for a probe, but not as long as the writer may wait for a lock.
+    /// Runs a probe and waits for it, but at most `waitMax`, because the writer may wait longer for a lock.
     private func tryForAWhile(_ write: @escaping @Sendable () async throws -> Void) async {
         let (ends, ended) = AsyncStream.makeStream(
             of: Void.self,

@@ -6,7 +6,7 @@
 
 /// The queue of the reads that wait for a reader, and of the readers that wait for a read.
 package struct ReadTurns<Element> {
-    /// The kinds of readers, by the reads that they take.
+    /// A kind of reader: which reads it performs.
     package enum Reader: Hashable, Sendable, CaseIterable {
         /// Brief reads only.
         case brief
@@ -119,7 +119,7 @@ package enum ReadTimeSlice {
     /// The share of a first attempt, in nanoseconds.
     package static let first: UInt64 = 200_000_000
 
-    /// The number of times that a read restarts; after that, it runs to its end.
+    /// The maximum number of restarts of a read; after that, it runs to completion.
     package static let restartsMax = 4
 
     /// Returns the share of a read after this many restarts; nil if it is no longer interrupted.

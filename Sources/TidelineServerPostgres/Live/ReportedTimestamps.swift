@@ -4,7 +4,7 @@ import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
-/// The commit timestamps that were reported, each once, whichever program wrote it.
+/// The last reported commit timestamp of each table, by which each timestamp is reported once.
 final class ReportedTimestamps: Sendable {
     private struct State {
         var timestamps: [String: Int64] = [:]
@@ -13,7 +13,7 @@ final class ReportedTimestamps: Sendable {
         /// Returns whether the timestamp must be reported.
         mutating func take(_ clock: TableTimestamp) -> Bool {
             let last = timestamps[clock.table] ?? -1
-            // A clock that is far below its reported timestamp was reset by its operator.
+            // A clock that is far below its reported timestamp was reset by an operator.
             guard clock.timestamp > last || last - clock.timestamp > ReportedTimestamps.resetTime
             else {
                 return false
@@ -23,7 +23,7 @@ final class ReportedTimestamps: Sendable {
         }
     }
 
-    /// The largest time by which reports of one clock can overtake each other, in microseconds.
+    /// How far a timestamp must be below the last one for its table clock to count as reset, in microseconds.
     private static let resetTime: Int64 = 600_000_000
 
     private let state = Mutex(State())

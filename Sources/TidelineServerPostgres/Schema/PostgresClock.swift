@@ -15,7 +15,7 @@ enum PostgresClock {
     /// How long after a list a reader may still count the rows of its last millisecond.
     static let countedTime: Int64 = 86_400_000_000
 
-    /// As many rows as a millisecond can have.
+    /// The maximum number of rows that can be committed in a millisecond.
     static let all = 1000 / spacing
 
     /// The position of the entry that a copy adds to the counted departures.
@@ -29,7 +29,7 @@ enum PostgresClock {
 
     static let now = "SELECT \(microseconds)"
 
-    /// The condition, for a row of the clocks, that a reader may count the rows of the last millisecond.
+    /// The SQL condition on a row of a table clock that a reader may count the rows of the last millisecond.
     static let isCounted = "\"counted\" > \(microseconds) - \(countedTime)"
 
     /// Returns the timestamp after the last one.

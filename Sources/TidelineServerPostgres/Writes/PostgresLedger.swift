@@ -132,7 +132,7 @@ struct LedgerKey: Hashable, Sendable {
         ).prepared
     }
 
-    /// Updates entries without changing them.
+    /// Updates entries to the values that they have.
     static func touch(_ keys: [LedgerKey]) -> PostgresStatement {
         PostgresStatement(
             """

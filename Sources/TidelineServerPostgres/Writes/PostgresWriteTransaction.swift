@@ -149,7 +149,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     ///   - first: The statements that come before, in the same round trip.
     ///   - waiting: The statements among them that may wait for a lock.
     /// - Returns: The results of all statements.
-    /// - Throws: As ``begin(_:skipsLocked:)``.
+    /// - Throws: The errors of ``begin(_:skipsLocked:)``.
     private mutating func read(
         _ needed: NeededRows,
         _ clocks: [String],

@@ -114,7 +114,7 @@ struct RowBytes: ~Copyable {
         byte(UInt8(ascii: "}"))
     }
 
-    /// Writes the row with the id in this column as removed.
+    /// Writes the `@removed` object of the row whose id is in this column.
     mutating func removed(_ statement: Statement, id column: Int32, isDeleted: Bool) {
         word("{\"@removed\":{\"reason\":\"")
         word(isDeleted ? "deleted" : "changed")

@@ -103,7 +103,7 @@ struct ColumnMemory {
     /// The key type of this configuration; it follows the key types of pulls.
     private static let keyType = 13
 
-    /// The key type of the properties in RequiredDefaults.
+    /// The key type of the configuration that RequiredDefaults stores.
     static let requiredKeyType = 14
 }
 

@@ -45,8 +45,8 @@ extension SQLiteStore {
     /// other respects the store behaves like that of ``init(path:)``. Several processes can open it with the
     /// same key. The article "Encrypted stores" has an example.
     ///
-    /// - Throws: ``SyncError`` as ``init(path:)``, and with code `wrongKey` if the key does not
-    ///   open the file or the file is not encrypted. A file that is rejected is left untouched.
+    /// - Throws: The errors of ``init(path:)``, or ``SyncError`` with code `wrongKey` if the key does not open the file
+    ///   or the file is not encrypted. A file that is rejected is left untouched.
     public convenience init(path: String, key: Key) throws {
         try self.init(path: path, inline: false, key: key.key)
     }

@@ -243,7 +243,7 @@ public final class SQLiteStore: LocalStore {
     ///
     /// The next ``write(_:)`` waits for the disk, including for earlier changes.
     ///
-    /// - Throws: As ``write(_:)``.
+    /// - Throws: The errors of ``write(_:)``.
     public func writeRepeatable<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(isRepeatable: true, body) }

@@ -11,7 +11,7 @@ package enum Backoff {
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
     }
 
-    /// Whether the server asks for a longer wait than a push or pull allows, so that it ends.
+    /// Whether the server asks for such a long delay that the push or pull ends instead of waiting.
     package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
         asked.map { $0 > limits.retryDelayMax } ?? false
     }

@@ -10,6 +10,6 @@ final class PushMemory: Sendable {
     let budget = Mutex<PushBudget?>(nil)
     /// Operations that the server failed to process in the last push, until it processes another request.
     let failing = Mutex<[(operation: QueuedOperation, answer: PushAnswer)]>([])
-    /// Operations that a proxy or firewall rejected in the last push, which affects only their order.
+    /// Operations that a proxy or firewall rejected in the last push; the next push sends them last.
     let rejectedByProxy = Mutex<[QueuedOperation]>([])
 }

@@ -95,7 +95,7 @@ struct QueueReader {
 
     private static let rowsAtOnce = 250
 
-    /// The number of rows that are read one by one, with only the first and last operations of each.
+    /// The maximum number of rows whose operations are read row by row.
     private static let rowsOneByOne = 50
 
     func operation(_ id: Int64) throws -> QueuedOperation? {

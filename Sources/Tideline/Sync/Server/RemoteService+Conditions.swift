@@ -1,5 +1,4 @@
-// RemoteService+Conditions: keeps the condition of a single write in force behind a proxy that drops
-// `If-Match`.
+// RemoteService+Conditions: the condition of a single write, even if a proxy drops `If-Match`.
 
 import Foundation
 import TidelineCore
@@ -19,16 +18,16 @@ extension RemoteService {
         return call
     }
 
-    /// Reads the row of a write whose condition would only be in a header field.
+    /// Reads the row before a write, because a proxy may drop the header field that has the write's condition.
     ///
-    /// The read has a condition that is always false. If the server rejects the read, the header field arrives
-    /// at the server, and the client no longer reads rows first.
+    /// The read itself has a condition that is always false. If the server rejects it, `If-Match` reaches the server,
+    /// and the client no longer reads rows first.
     ///
     /// - Parameters:
     ///   - call: The write.
     ///   - dialect: The dialect of the request.
-    /// - Returns: The response that replaces the write's response, because the row has another version or the
-    ///   server did not respond; nil if the write is to be sent.
+    /// - Returns: A response in place of the write's, if the row has another version or the server did not respond; nil
+    ///   if the client should send the write.
     /// - Throws: The errors of a request.
     func answerBefore(
         _ call: Request,

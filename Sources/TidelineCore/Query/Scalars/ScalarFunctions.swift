@@ -59,7 +59,7 @@ package enum ScalarFunctions {
         name.text.flatMap { EdmType(rawValue: $0) }
     }
 
-    /// Applies a condition on two strings.
+    /// Evaluates a condition on two strings; false if an argument is not a string.
     private static func condition(
         _ arguments: [Value],
         _ holds: (String, String) -> Bool

@@ -56,7 +56,7 @@ package final class PageReservation: Sendable {
     package func more(for bytes: Int) throws -> Int {
         try state.withLock { state in
             if state.isTaken || state.isWaitedFor {
-                // The page is larger than was likely; few pages are built at a time.
+                // The page is larger than estimated; few pages are built at a time.
                 reservation.count(beside: max(bytesMax, bytes))
                 return .max
             }
@@ -67,7 +67,7 @@ package final class PageReservation: Sendable {
         }
     }
 
-    /// Waits for the missing memory.
+    /// Waits until the missing memory is available.
     func wait() async throws {
         try await reservation.wait()
         state.withLock { $0.isWaitedFor = true }

@@ -25,13 +25,13 @@ package final class Histogram: Sendable {
         }
     }
 
-    /// The upper bounds of times, in microseconds.
+    /// The upper bounds of the buckets of a histogram of times, in microseconds.
     package static let times = [
         100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
         10_000_000,
     ]
 
-    /// The upper bounds of counts.
+    /// The upper bounds of the buckets of a histogram of counts.
     package static let sizes = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000]
 
     private let bounds: [Int]

@@ -247,7 +247,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: As ``updateOperationAndRetry(with:)-(Row)``.
+    /// - Throws: The errors of ``updateOperationAndRetry(with:)-(Row)``.
     public func keepMine() async throws {
         try await errors().keepMine(self)
     }

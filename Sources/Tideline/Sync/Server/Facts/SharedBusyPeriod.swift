@@ -24,7 +24,7 @@ final class SharedBusyPeriod: Sendable {
     private let state = Mutex(State())
     private let hub = ChangeHub<Set<String>>()
 
-    /// The last period that no successful response has ended, even if it is over.
+    /// The last period, even if its time is over; nil if there was none, or if a successful response has ended it.
     var period: BusyPeriod? { state.withLock { $0.period } }
 
     /// The number of periods, which a request records before it is sent.

@@ -12,7 +12,7 @@ final class SharedSigns: Sendable {
         var stored: ServerSigns = []
         /// The time before which no batch is sent to the server.
         var batchesRejected: Date?
-        /// Whether a response has shown that `If-Match` arrives at the server.
+        /// Whether a response has shown that `If-Match` reaches the server.
         var passesConditions = false
         /// Whether a 401 arrived that is not proven to come from the server, and a new token did not help.
         var hasRenewedInVain = false
