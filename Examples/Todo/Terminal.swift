@@ -11,8 +11,8 @@ enum Terminal {
         FileHandle.standardError.write(Data("todo: \(printable(line))\n".utf8))
     }
 
-    /// Returns the text with the characters escaped that a terminal interprets: control characters, line
-    /// ends, and characters that change the writing direction.
+    /// Returns the text after escaping the characters that a terminal interprets: control characters, line ends, and
+    /// characters that change the writing direction.
     static func printable(_ text: String, keepingLines: Bool = false) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

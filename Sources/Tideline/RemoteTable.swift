@@ -56,14 +56,14 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     ///
     /// If the record has a `version`, it must match the server's.
     ///
-    /// Every column is sent with the record's value. ``update(id:_:)`` sends only the columns that differ. If
-    /// the record has nested values, the row is read first, so that members unknown to the model are kept. A
-    /// record that was read with ``Query/selecting(_:)`` throws `partialRecord` if the row has other values in
-    /// columns that were not read.
+    /// Every column is sent with the record's value. ``update(id:_:)`` sends only the columns that differ. If the
+    /// record has nested values, the row is read first, so that members unknown to the model are kept. A record that
+    /// was read with ``Query/selecting(_:)`` throws `partialRecord` if the row has different values in columns that
+    /// were not read.
     ///
-    /// - Throws: ``SyncError`` with code `notFound`; `conflict` if the server has another
-    ///   version, which is the error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is
-    ///   sent; or an error that every call can throw.
+    /// - Throws: ``SyncError`` with code `notFound`; `conflict` if the server has a different version, which is the
+    ///   error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is sent; or an error that every call can
+    ///   throw.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
@@ -164,8 +164,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     ///
     /// If the record has a `version`, it must match the server's.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted;
-    ///   `conflict` if the server has another version; `invalidID`; or an error that every call can throw.
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted; `conflict` if the
+    ///   server has a different version; `invalidID`; or an error that every call can throw.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder().encode(record)
@@ -278,10 +278,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Returns the records of a query, from all pages.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the query cannot be written as OData;
-    ///   `rowDoesNotFit`, unless `onDecodingFailure` skips such rows; `notFound` if the server does
-    ///   not have the table; `badResponse`, also for a link to another origin; or an error that every call
-    ///   can throw. The pages read before an error are discarded.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the query cannot be written as OData; `rowDoesNotFit`,
+    ///   unless `onDecodingFailure` skips such rows; `notFound` if the server does not have the table; `badResponse`,
+    ///   including for a link to another origin; or an error that every call can throw. The pages read before an error
+    ///   are discarded.
     @concurrent
     public func read(
         _ query: Query<Record>,

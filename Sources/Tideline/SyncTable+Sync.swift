@@ -14,8 +14,8 @@ extension SyncTable {
     /// try await todos.sync(queryID: "openItems", where: { !$0.complete })
     /// ```
     ///
-    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a
-    ///   reachable server have been pulled. Otherwise as ``pull(queryID:_:)``.
+    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a reachable
+    ///   server have been pulled. Otherwise, the errors of ``pull(queryID:_:)``.
     @discardableResult
     @concurrent
     public func sync(
@@ -45,7 +45,7 @@ extension SyncTable {
     /// ```
     ///
     /// - Parameters:
-    ///   - queryID: 1 to 50 letters, digits, `-` or `_`, or nil. Another filter under the same id restarts the pull
+    ///   - queryID: 1 to 50 letters, digits, `-` or `_`, or nil. A different filter under the same id restarts the pull
     ///     from the beginning.
     ///   - query: The condition of the records; with nil as the query id also an order, a limit and an offset.
     /// - Returns: The number of rows stored and removed, and the number of requests.

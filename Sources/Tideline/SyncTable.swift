@@ -67,8 +67,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// the push reports a conflict. A record of a new row has neither value, and identifies the inserted row
     /// even after it was pushed.
     ///
-    /// A record that was read with ``Query/selecting(_:)`` has nil or defaults in the properties that were not
-    /// read. If the row has other values there, the update throws ``SyncError`` with code `partialRecord`: use
+    /// A record that was read with ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. If
+    /// the row has different values there, the update throws ``SyncError`` with code `partialRecord`: use
     /// ``update(id:_:)`` instead.
     ///
     /// ```swift
@@ -153,7 +153,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// the row since.
     ///
     /// - Throws: ``SyncError`` with code `rowIsReferenced`, `transactionTooLarge` if more than
-    ///   ``SyncLimits/cascadeRowsMax`` records follow, `otherAccount` or `storeFailure`.
+    ///   ``SyncLimits/cascadeRowsMax`` other records would change, `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder.encode(record)
@@ -170,7 +170,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `rowIsReferenced`, `transactionTooLarge` if more than
-    ///   ``SyncLimits/cascadeRowsMax`` records follow, `otherAccount` or `storeFailure`.
+    ///   ``SyncLimits/cascadeRowsMax`` other records would change, `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(id: String) async throws {
         try await engine.localEdits.delete(id, in: name)
@@ -286,8 +286,8 @@ extension SyncTable {
     /// for try await hits in todos.observeSearch("oat mil*") { show(hits) }
     /// ```
     ///
-    /// A change after which the result is the same emits no value. A row that does not decode is skipped. The iteration
-    /// throws as a search.
+    /// A change that leaves the result the same emits no value. A row that does not decode is skipped. The iteration
+    /// throws the errors of a search.
     public func observeSearch(
         _ text: String,
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
@@ -343,7 +343,7 @@ extension SyncTable where Record: SyncRecord {
 
     /// Emits the records that have all words of a text and match a predicate, now and after every change of the table.
     ///
-    /// The iteration throws as a search with a predicate.
+    /// The iteration throws the errors of a search with a predicate.
     public func observeSearch(
         _ text: String,
         where predicate: Predicate<Record>,

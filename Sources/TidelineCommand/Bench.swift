@@ -1,9 +1,8 @@
 // Bench: the command `bench`.
 //
-// Each caller has a connection and sends one request after the other, reads and writes of one
-// table. It measures the time of the whole request, as a caller sees it. On the server's machine
-// this client takes processor time from the server. At the end, also if it was interrupted, it
-// deletes the rows that it inserted.
+// Each caller has a connection and sends one request after the other, reads and writes of one table. It measures the
+// time of the whole request, as a caller sees it. On the server's machine this client takes processor time from the
+// server. At the end, even if it was interrupted, it deletes the rows that it inserted.
 
 import Foundation
 import Tideline

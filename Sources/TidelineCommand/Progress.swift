@@ -1,6 +1,6 @@
 // Progress: shows progress.
 //
-// The order of the calls is init -> take* -> end. `end` removes the line, also if the work failed.
+// The order of the calls is init -> take* -> end. `end` removes the line, even if the work failed.
 
 import Foundation
 import Synchronization

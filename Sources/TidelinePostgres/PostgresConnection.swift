@@ -1,8 +1,8 @@
 // PostgresConnection: executes statements.
 //
-// Not Sendable: a connection belongs to the thread that created it. Statements are sent unnamed, so
-// that a pooler may give each transaction another connection of the server; only without a pooler
-// are repeated statements kept under names. Rows arrive as binary cells.
+// Not Sendable: a connection belongs to the thread that created it. Statements are sent unnamed, so that a pooler may
+// give each transaction a different connection to the server; only without a pooler are repeated statements kept under
+// names. Rows arrive as binary cells.
 
 import CLibPQ
 package import TidelineCore

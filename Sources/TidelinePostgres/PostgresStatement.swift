@@ -77,7 +77,7 @@ struct ParameterBuffer {
         starts.append(value == nil ? nil : bytes.count)
         if let value {
             bytes += value
-            // A text ends with a zero byte, whatever length is declared for it.
+            // A string ends with a zero byte, whatever length is declared for it.
             bytes.append(0)
         }
     }

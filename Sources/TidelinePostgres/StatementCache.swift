@@ -77,6 +77,6 @@ struct StatementCache {
 package enum StatementFault: Hashable, Sendable {
     /// The columns that the statement reads have changed, so that it has to be prepared on a new connection.
     case changed
-    /// The server does not know the statement, because a pooler gives each transaction another connection.
+    /// The server does not know the statement, because a pooler gives each transaction a different connection.
     case missing
 }

@@ -1,9 +1,10 @@
 // ConfinedReads: statements that an app wrote, confined by SQLite's authorizer to reading some tables.
 //
-// SQLite calls the authorizer while it compiles a statement, also when it compiles it again after a change of the
-// schema. The callback of a connection is set once, because each call that sets one expires all prepared statements.
-// It allows everything except while a confined statement is compiled or runs. Confined statements have their own
-// cache: one that was compiled without the authorizer is never run as a confined one, nor the other way round.
+// SQLite calls the authorizer while it compiles a statement, and again whenever it recompiles the statement after a
+// change of the schema. The callback of a connection is set once, because each call that sets one expires all prepared
+// statements. It allows everything except while a confined statement is compiled or runs. Confined statements have
+// their own cache: one that was compiled without the authorizer is never run as a confined one, nor the other way
+// round.
 
 import Foundation
 import TidelineCore
@@ -26,7 +27,7 @@ package enum ConfinementError: Error, Sendable, Hashable {
     case severalStatements
     /// The text has placeholders without a value.
     case placeholders
-    /// This SQLite does not report each table that a statement reads.
+    /// This version of SQLite does not report each table that a statement reads.
     case tooOld
 }
 
@@ -182,7 +183,7 @@ extension ConfinedReads {
         return entry
     }
 
-    /// Compiles the first statement of a text; returns nil for spaces and comments, and the rest of the text.
+    /// Compiles the first statement in a string; returns nil for spaces and comments, and the rest of the string.
     private func prepareFirst(
         of sql: String,
         _ database: Database
@@ -200,7 +201,7 @@ extension ConfinedReads {
         return (pointer.map { Statement($0, database) }, rest)
     }
 
-    /// Compiles what follows the first statement: nil for spaces and comments.
+    /// Compiles the text after the first statement: nil for spaces and comments.
     private func prepareRest(_ rest: String, _ database: Database) throws -> Statement? {
         var rest = rest
         while !rest.isEmpty {

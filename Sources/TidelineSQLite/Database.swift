@@ -347,9 +347,9 @@ package final class Database: @unchecked Sendable {
     /// If not, the machine was busy, and a retry may finish in time.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
-    /// Runs `body` and interrupts statements that have used up their share.
+    /// Runs `body` and interrupts statements that have used up their time slice.
     ///
-    /// The share is checked only within ``limitTime(_:since:stop:_:)``.
+    /// The time slice is checked only within ``limitTime(_:since:stop:_:)``.
     package func share<Result>(
         until hasHadShare: (() -> Bool)?,
         _ body: () throws -> Result
@@ -359,7 +359,7 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement within ``share(until:_:)`` was interrupted because its share was used up.
+    /// Whether the last statement within ``share(until:_:)`` was interrupted because its time slice was used up.
     package var hasYielded: Bool { deadline.hasYielded }
 
     /// Runs `body` with a statement that may only read some tables.

@@ -1,4 +1,4 @@
-// DatabaseColumns: the columns of a table in the file, and the features of this SQLite for changing them.
+// DatabaseColumns: the columns of a table in the file, and the features of this version of SQLite for changing them.
 
 import TidelineCore
 
@@ -30,22 +30,23 @@ extension Database {
     /// Returns a number that changes with each change of a table or an index in the file.
     package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
 
-    /// Whether this SQLite supports JSON; Debian 12's SQLCipher does not.
+    /// Whether this version of SQLite supports JSON; Debian 12's SQLCipher does not.
     package var readsJSON: Bool { (try? integer("SELECT json_valid('1')")) == 1 }
 
-    /// Whether this SQLite has `ON CONFLICT DO UPDATE` (3.24).
+    /// Whether this version of SQLite has `ON CONFLICT DO UPDATE` (3.24).
     package static let hasUpsert = sqlite3_libversion_number() >= 3_024_000
 
     /// Whether SQLite calls the authorizer for tables of which it reads no column, as in `count(*)` (since 3.19).
     package static let reportsAllTables = sqlite3_libversion_number() >= 3_019_000
 
-    /// Whether the tokenizer of this SQLite folds all accents (3.27) and supports categories of characters (3.25).
+    /// Whether the tokenizer of this version of SQLite folds all accents (3.27) and supports categories of characters
+    /// (3.25).
     package static let foldsAllAccents = sqlite3_libversion_number() >= 3_027_000
 
-    /// Whether this SQLite has full-text search (FTS5); Debian 12's SQLCipher does not.
+    /// Whether this version of SQLite has full-text search (FTS5); Debian 12's SQLCipher does not.
     package var hasFullTextSearch: Bool { (try? prepareOnce("SELECT fts5(?1)")) != nil }
 
-    /// Whether this SQLite has window functions (3.25) and JSON (3.38, before as an option).
+    /// Whether this version of SQLite has window functions (3.25) and JSON (3.38, before as an option).
     package static let readsRowsOfKeys: Bool = {
         let version = sqlite3_libversion_number()
         let hasJSON =
@@ -55,6 +56,6 @@ extension Database {
         return version >= 3_025_000 && hasJSON
     }()
 
-    /// Whether this SQLite has RENAME COLUMN (3.25) and DROP COLUMN (3.35).
+    /// Whether this version of SQLite has RENAME COLUMN (3.25) and DROP COLUMN (3.35).
     package static let movesColumns = sqlite3_libversion_number() >= 3_035_000
 }

@@ -21,12 +21,12 @@ final class QueryDeadline {
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenChecks
     private var stop: QueryStop?
-    /// Returns whether the statement has used up its share, and has to restart later.
+    /// Returns whether the statement has used up its time slice, and has to restart later.
     private var hasHadShare: (() -> Bool)?
-    /// Whether the last statement was interrupted because it had used up its share.
+    /// Whether the last statement was interrupted because it had used up its time slice.
     private(set) var hasYielded = false
 
-    /// Sets the function that ends a statement's share; nil ends the checks.
+    /// Sets the function that ends a statement's time slice; nil ends the checks.
     func beginShare(_ hasHadShare: (() -> Bool)?) {
         self.hasHadShare = hasHadShare
         hasYielded = false

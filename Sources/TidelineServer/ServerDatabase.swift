@@ -46,7 +46,7 @@ public struct ServerDatabase: Sendable {
     ///
     /// - Parameter file: The path of the copy, where no file may exist yet.
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``, also for a database in PostgreSQL, which is backed up with PostgreSQL's own
+    /// - Throws: ``DatabaseError``, including for a database in PostgreSQL, which is backed up with PostgreSQL's own
     ///   tools.
     @discardableResult
     public func backup(to file: String) throws -> Int64 {

@@ -173,7 +173,7 @@ package final class PostgresTableStore: TableStore {
 
     /// Returns how to fix an error that prevents all writes.
     private static func remedy(_ error: PostgresError) -> String {
-        // The texts of libpq for errors that do not come from the database.
+        // The messages of libpq for errors that do not come from the database.
         let words = ["session is read-only", "server is in hot standby mode"]
         guard error.state == "25006" || words.contains(where: error.description.contains) else {
             return ""
@@ -393,7 +393,7 @@ package final class PostgresTableStore: TableStore {
                 guard isPut else { throw ServerError.writesWait }
             }
         } catch is ServerError where age < CountingFlag.oldTime {
-            // The current mark is valid for long enough.
+            // The current flag is valid for long enough.
         }
         counted.withLock { $0.take(clock, at: time) }
     }

@@ -58,7 +58,7 @@ final class DerivedTables: Sendable {
     }
 }
 
-/// The values that are derived once from a table: its SQL texts and JSON member names.
+/// The values that are derived once from a table: its SQL statements and JSON member names.
 final class SQLiteTable: Sendable {
     let head: TableHead
     let table: Table

@@ -28,7 +28,7 @@ public struct NetworkFaults: Sendable, Hashable {
     public var refuseOne = 0
     /// One request of a batch succeeds, but its response is 204 without the row.
     public var emptyOne = 0
-    /// A delta link has another epoch, as after a restore of the server's database.
+    /// A delta link has a different epoch, as after a restore of the server's database.
     public var otherEpoch = 0
     /// A gateway responds with a page of its own, and the request does not reach the server.
     public var page = 0
@@ -230,7 +230,7 @@ public final class LossyNetwork: Transport {
         outcomeIsUnknown: true
     )
 
-    /// Returns a request for a delta link of another epoch, as from before a restore of the database.
+    /// Returns a request for a delta link of a different epoch, as from before a restore of the database.
     private static func ofAnotherEpoch(_ request: TransportRequest) -> TransportRequest {
         guard let query = request.url.query(percentEncoded: true),
             let name = query.firstRange(of: "deltatoken="),

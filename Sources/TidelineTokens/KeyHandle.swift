@@ -1,6 +1,6 @@
 // KeyHandle: owns one EVP_PKEY of OpenSSL, and creates it from each supported form.
 //
-// OpenSSL functions leave their errors in a queue of the thread. The queue is emptied here, because its texts do not
+// OpenSSL functions leave their errors in a queue of the thread. The queue is emptied here, because its messages do not
 // help the reader of a configuration.
 
 import CCrypto

@@ -105,7 +105,7 @@ final class FieldService {
         }
     }
 
-    /// Deletes a record, and those that refer to it as their references say.
+    /// Deletes a record, and applies the delete rules of the references to it.
     func delete<Record: SyncRecord>(_ record: Record) async {
         await attempt { try await self.client.syncTable(Record.self).delete(id: record.id) }
     }

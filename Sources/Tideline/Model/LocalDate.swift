@@ -88,7 +88,7 @@ extension LocalDate: LosslessStringConvertible {
 extension LocalDate: Codable {
     /// Reads the ISO 8601 text.
     ///
-    /// - Throws: `DecodingError` if the value is not a text, or the text is not a day of the calendar.
+    /// - Throws: `DecodingError` if the value is not a string, or the string is not a day of the calendar.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let day = LocalDate(try container.decode(String.self)) else {

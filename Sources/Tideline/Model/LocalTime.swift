@@ -86,7 +86,7 @@ extension LocalTime: LosslessStringConvertible {
 extension LocalTime: Codable {
     /// Reads the ISO 8601 text.
     ///
-    /// - Throws: `DecodingError` if the value is not a text, or the text is not a time of day.
+    /// - Throws: `DecodingError` if the value is not a string, or the string is not a time of day.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let time = LocalTime(try container.decode(String.self)) else {

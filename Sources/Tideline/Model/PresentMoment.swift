@@ -28,7 +28,7 @@ struct PresentMoment {
         }
     }
 
-    /// Waits until the clock shows another millisecond.
+    /// Waits until the clock shows a different millisecond.
     static func pass() {
         let end = ContinuousClock.now + .milliseconds(2)
         while ContinuousClock.now < end {}

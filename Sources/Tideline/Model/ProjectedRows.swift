@@ -72,8 +72,7 @@ struct Projection: Sendable {
 final class ProjectedRows: Sendable {
     private struct Table {
         var unread: [ItemKey: Set<String>] = [:]
-        /// The columns that were not read of rows that are no longer tracked one by one; any row may be one of
-        /// these.
+        /// The unread columns of the rows that are no longer tracked one by one; any row may be one of these.
         var unreadOfAny: Set<String> = []
         var identity = RecordIdentity.nothing
         /// Whether a selection included the column that identifies a record's state.

@@ -16,8 +16,8 @@ extension SchemaDocument {
     /// tideline schema --check schema.json --server https://jobs.example
     /// ```
     ///
-    /// A property whose type is an enum with texts as raw values, and `CaseIterable`, becomes a column with its
-    /// members. Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
+    /// A property whose type is a `CaseIterable` enum with strings as raw values becomes a column with its members.
+    /// Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
     /// ``SyncRecord/localColumns``.
     ///
     /// - Parameter models: The models of the tables.
@@ -38,7 +38,7 @@ extension SchemaDocument {
             for place in table.schema.columns.indices
             where table.schema.columns[place].defaultValue == nil {
                 let name = table.schema.columns[place].name
-                // A new record may have an empty text that a rule rejects. A server cannot use it as a default.
+                // A new record may have an empty string that a rule rejects. A server cannot use it as a default.
                 guard let value = found.ownDefaults[name] ?? found.optionalDefaults[name],
                     rules.check([name: value], changing: [name]) == nil
                 else { continue }
@@ -60,7 +60,7 @@ extension SchemaDocument.Table {
         var synced = schema.synced
         for place in synced.columns.indices where synced.columns[place].type == .string {
             let rules = synced.columns[place].rules
-            // These rules are for texts only.
+            // These rules are for strings only.
             guard let members = enumerations[synced.columns[place].name],
                 rules.maxLength == nil, rules.pattern == nil, Set(members).count == members.count
             else { continue }

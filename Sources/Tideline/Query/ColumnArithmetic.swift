@@ -1,6 +1,7 @@
 // ColumnArithmetic: + - * / % and rounding in `where:` closures.
 //
-// Numbers are added and texts are concatenated. An untyped column (`$0["rank"]`) adds, and joins with a text.
+// Numbers are added and strings are concatenated. An untyped column (`$0["rank"]`) adds numbers, and concatenates with
+// a string.
 
 public import Foundation
 public import TidelineCore

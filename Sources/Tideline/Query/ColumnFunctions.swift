@@ -1,4 +1,4 @@
-// ColumnFunctions: functions on texts, dates and arrays in `where:` closures.
+// ColumnFunctions: functions on strings, dates and arrays in `where:` closures.
 //
 // Lengths and positions count Unicode scalars, and letter case is full Unicode. This follows the filter
 // rules of every engine, not Swift's String.
@@ -141,8 +141,8 @@ extension Column where Content: ListContent {
 
     /// Whether one of the elements satisfies a condition: `$0.visits.contains { $0.isDone && $0.city == "Kiel" }`.
     ///
-    /// The condition may use columns of the record. If it looks at the elements of another column, only the device
-    /// can evaluate it.
+    /// The condition may use columns of the record. If it reads the elements of another column, only the device can
+    /// evaluate it.
     public func contains(
         where condition: (Column<Content.ListElement>) throws -> Condition
     ) rethrows -> Condition {

@@ -1,7 +1,7 @@
 // KeyPathNames: names of properties in queries.
 //
-// `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It is a debug format, so
-// a text that does not look like one stored property is rejected and never guessed. A model can instead name its
+// `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It is a debug format, so a
+// string that does not look like one stored property is rejected and never guessed. A model can instead name its
 // columns by key path (`static var columns`).
 
 import TidelineCore

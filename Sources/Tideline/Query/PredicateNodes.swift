@@ -183,7 +183,7 @@ extension Alternatives {
         return isBoolean ? Alternatives(result.condition) : result
     }
 
-    /// The condition that the value is null, whichever alternative applies.
+    /// The condition that the value is null in the alternative that applies.
     fileprivate var isNullAnywhere: QueryExpression {
         cases.reduce(.constant(false)) { result, one in
             let isNull: QueryExpression =

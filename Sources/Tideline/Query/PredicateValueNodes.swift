@@ -56,7 +56,7 @@ extension Nodes.KeyPath: ConstantNode, QueryNode {
         case isEmpty
     }
 
-    /// Returns the member of a column's value that a query supports: `count` and `isEmpty` of a text.
+    /// Returns the member of a column's value that a query supports: `count` and `isEmpty` of a string.
     private func member() throws -> Member {
         if Root.Output.self == String.self {
             if keyPath == \String.count { return .length }
@@ -113,7 +113,7 @@ extension Nodes.ClosedRange: RangeNode {
     }
 }
 
-/// A range value, for code that does not know its type.
+/// A range whose bound type the caller does not know.
 private protocol KnownRange {
     func literals() throws -> (lower: QueryExpression, upper: QueryExpression)
     var upperComparison: Comparison { get }

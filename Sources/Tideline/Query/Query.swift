@@ -231,9 +231,10 @@ extension Query where Record: SyncRecord {
     /// let next = try await todos.read(query.after(last)).items
     /// ```
     ///
-    /// If records are added or removed between the reads, no other record is skipped or returned twice. A record whose
-    /// sorted values change may be. The given record may have been deleted. Any order works, also with several sort
-    /// terms, null values and equal values; ties are broken by `id`.
+    /// If records are added or removed between the reads, no other record is skipped or returned twice. A record may be
+    /// skipped or returned twice if one of the values that it is sorted by changes. The given record may have been
+    /// deleted. Every order works, including one with several sort terms, null values or equal values; ties are broken
+    /// by `id`.
     ///
     /// Call it after ``sorted(by:)-(SortTerm<Record>...)``: it uses the order that the query has at this time.
     /// The total count of the returned query is the number of the records after the given one.

@@ -55,7 +55,7 @@ public struct SortTerm<Record>: Sendable {
         SortTerm(ascending: false) { try RecordSchema.sortKey(for: path) }
     }
 
-    /// Sorts by a text property, in ascending order of its texts by a language.
+    /// Sorts by a text property in ascending order, comparing strings as `order` does.
     ///
     /// It may be a property of a nested value: `.ascending(\.address.city, .localized)`. Only the device supports it: a
     /// ``RemoteTable`` throws ``SyncError`` with code `unsupportedQuery`.
@@ -64,7 +64,7 @@ public struct SortTerm<Record>: Sendable {
         SortTerm(ascending: true, order) { try RecordSchema.sortKey(for: path) }
     }
 
-    /// Sorts by a text property, in descending order of its texts by a language.
+    /// Sorts by a text property in descending order, comparing strings as `order` does.
     ///
     /// Like ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
     public static func descending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
@@ -72,22 +72,22 @@ public struct SortTerm<Record>: Sendable {
         SortTerm(ascending: false, order) { try RecordSchema.sortKey(for: path) }
     }
 
-    /// Sorts by a column's name, in ascending order of its texts by a language.
+    /// Sorts by the text column with this name in ascending order, comparing strings as `order` does.
     public static func ascending(_ column: String, _ order: TextOrder) -> SortTerm {
         SortTerm(ascending: true, order) { QueryExpression(.field(column)) }
     }
 
-    /// Sorts by a column's name, in descending order of its texts by a language.
+    /// Sorts by the text column with this name in descending order, comparing strings as `order` does.
     public static func descending(_ column: String, _ order: TextOrder) -> SortTerm {
         SortTerm(ascending: false, order) { QueryExpression(.field(column)) }
     }
 
-    /// Sorts by a column's name, in ascending order.
+    /// Sorts by the column with this name, in ascending order.
     public static func ascending(_ column: String) -> SortTerm {
         SortTerm(ascending: true) { QueryExpression(.field(column)) }
     }
 
-    /// Sorts by a column's name, in descending order.
+    /// Sorts by the column with this name, in descending order.
     public static func descending(_ column: String) -> SortTerm {
         SortTerm(ascending: false) { QueryExpression(.field(column)) }
     }

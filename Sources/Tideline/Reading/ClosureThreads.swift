@@ -7,7 +7,7 @@ import Synchronization
 /// Threads on which the closures of the app read a store, in place of those of Swift's pool.
 ///
 /// Swift's pool has one thread for each core. A closure reads without suspending, and its SQL may take seconds: on two
-/// cores, two of them would stop all other tasks of the app, even the one that cancels them. A thread change takes 25
+/// cores, two of them would stop all other tasks of the app, even the one that cancels them. A thread switch takes 25
 /// microseconds.
 final class ClosureThreads: TaskExecutor {
     static let shared = ClosureThreads()

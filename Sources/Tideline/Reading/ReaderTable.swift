@@ -51,7 +51,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
         return rows
     }
 
-    /// Returns the rows of a query whose column has one of several keys; see ``KeyedQuery``.
+    /// Returns the rows of a query for several keys; see ``KeyedQuery``.
     func rows(
         _ query: TableQuery,
         where column: String,
@@ -130,7 +130,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
             group: try group.map { try coder.column(grouping: $0) }
         )
         let totals = try reader.reading { try $0.totals(request, in: name) }
-        // A changed row may have had another value before.
+        // A changed row may have had a different value before.
         reader.record { $0.add(table: name, where: query.filter) }
         return try coder.ordered(totals, by: request.group)
     }

@@ -219,7 +219,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the different values of a property, in ascending order, nil first.
     ///
-    /// Texts are compared by Unicode scalars.
+    /// Strings are compared by Unicode scalars.
     ///
     /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(

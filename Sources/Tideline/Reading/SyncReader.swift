@@ -33,7 +33,7 @@ public final class SyncReader {
     private var source: Source
     /// The error of the store; if set, every further read throws it.
     private(set) var failure: (any Error)?
-    /// What was read so far; nil if no observation needs it.
+    /// The region that was read so far; nil if no observation needs it.
     private(set) var region: ReadRegion?
 
     /// Creates a reader of a snapshot; `isRecording` is true for an observation.

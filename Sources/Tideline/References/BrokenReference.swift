@@ -76,8 +76,7 @@ public struct BrokenReference: Sendable, Hashable {
 }
 
 extension TableOperationError {
-    /// Restores the missing parent because of which the server rejected the operation, and then sends the operation
-    /// again.
+    /// Restores the parent whose absence made the server reject the operation, and then sends the operation again.
     ///
     /// The parent gets the values that it has on this device or, if it is no longer here, those that the server has
     /// kept of the deleted row. Its insert is queued, and restores the deleted row of the server. Rows that were
@@ -97,8 +96,7 @@ extension TableOperationError {
         try await errors().restoreParent(of: self, with: nil)
     }
 
-    /// Inserts the missing parent because of which the server rejected the operation, and then sends the operation
-    /// again.
+    /// Inserts the parent whose absence made the server reject the operation, and then sends the operation again.
     ///
     /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
     /// - Throws: The errors of ``restoreParent()``, or ``SyncError`` with code `rowDoesNotFit` or `ruleBroken`.

@@ -23,7 +23,7 @@ struct DelayedChildren {
     /// - Parameters:
     ///   - delete: The delete.
     ///   - reader: The queue.
-    ///   - taken: The ids of the operations that are sent before.
+    ///   - taken: The ids of the operations that are sent earlier.
     /// - Returns: The operation.
     /// - Throws: The errors of the store.
     mutating func first(

@@ -6,7 +6,8 @@ import TidelineCore
 struct GroupOrder {
     let reader: QueueReader
 
-    /// Returns the operations of a group in the order in which the server accepts them, and otherwise in their order.
+    /// Returns the operations of a group in the order in which the server accepts them, and otherwise in the order of
+    /// the queue.
     ///
     /// Inserts of parents come before the operations on their children, and operations that take children away from
     /// a row before its delete. A delete can come before that of a child if it replaced an earlier change of its row,

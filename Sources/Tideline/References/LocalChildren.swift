@@ -48,7 +48,7 @@ struct LocalChildren {
     private static let parentsAtOnce = 500
     private static let childrenAtOnce = 500
 
-    /// Calls `body` with the records that refer to some rows, in portions; `body` removes the references.
+    /// Calls `body` with batches of the records that refer to these rows; `body` removes the references.
     private func eachChild(
         of ids: ArraySlice<String>,
         by edge: ModelReferences.Edge,

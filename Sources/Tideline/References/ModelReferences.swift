@@ -51,7 +51,7 @@ struct ModelReferences: Sendable {
     /// Returns the references to a table.
     func children(of table: String) -> [Edge] { byParent[table] ?? [] }
 
-    /// Returns the references to a table of tables that stay on the device.
+    /// Returns the references from tables that stay on the device to a table.
     func localChildren(of table: String) -> [Edge] { localByParent[table] ?? [] }
 
     /// Returns the references of a table.
@@ -66,7 +66,7 @@ struct ModelReferences: Sendable {
         }
     }
 
-    /// Returns some tables with parents before their children, and otherwise in their order.
+    /// Returns the tables with parents before their children, and otherwise in the given order.
     ///
     /// Of tables that refer to each other in a cycle, the first one comes last.
     func parentsFirst(_ tables: [String]) -> [String] {

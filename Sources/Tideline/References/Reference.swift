@@ -76,7 +76,7 @@ extension Array {
 }
 
 extension TableSchema {
-    /// Returns the reason why a reference contradicts a rule, or what stays on the device; nil if none does.
+    /// Returns why a reference contradicts a rule, or the declaration of what stays on the device; nil if none does.
     ///
     /// - Parameter localTables: The names of the tables that stay on the device, in lower case.
     /// - Returns: Sentences with the remedy.

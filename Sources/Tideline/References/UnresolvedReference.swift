@@ -1,4 +1,4 @@
-// UnresolvedReference: a reference whose parents the device lacks in part, found by comparing the tables.
+// UnresolvedReference: a reference some of whose parents the device lacks, found by comparing the tables.
 
 import TidelineCore
 

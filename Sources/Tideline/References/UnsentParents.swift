@@ -12,7 +12,7 @@ extension QueueReader {
     /// - Parameters:
     ///   - operation: The operation, which was not sent yet.
     ///   - local: The row after the operation.
-    ///   - isSent: Returns whether an operation on a row is sent before.
+    ///   - isSent: Returns whether an operation on a row is sent earlier.
     /// - Returns: The operation.
     /// - Throws: The errors of the store.
     func unsentParent(

@@ -6,7 +6,7 @@ import TidelineCore
 struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
     /// The rows of a key.
     private struct Group: Sendable {
-        /// All rows, with those that do not decode; empty in a read that no observation repeats.
+        /// All rows, including those that do not decode; empty in a read that no observation repeats.
         var rows: [Row] = []
         var entries: [Entry] = []
     }

@@ -41,7 +41,7 @@ extension SyncReader {
     /// for entry in try reader.read(customers) { show((entry.record, entry.related)) }
     /// ```
     ///
-    /// The result has no total count, also if the query has ``Query/includesTotalCount``; read it with
+    /// The result has no total count, even if the query has ``Query/includesTotalCount``; read it with
     /// ``RecordReading/count(_:)``.
     ///
     /// - Parameters:

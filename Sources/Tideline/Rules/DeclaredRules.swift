@@ -155,9 +155,9 @@ struct DeclaredRules<Record> {
     }
 }
 
-/// The members of an enum with texts as raw values, in the order of its cases.
+/// The members of an enum with strings as raw values, in the order of its cases.
 enum EnumerationMembers {
-    /// Returns the members of a type, or of the type of an optional; nil if it is no such enum.
+    /// Returns the members of a type, or of the type of an optional; nil if it is not such an enum.
     static func of(_ type: Any.Type) -> [String]? {
         if let optional = type as? any Wrapping.Type { return of(optional.wrapped) }
         guard let type = type as? any CaseIterable.Type else { return nil }

@@ -25,7 +25,7 @@ public import TidelineCore
 ///
 /// The server has the same rules in its configuration. `tideline models --swift` prints them. See <doc:Rules>.
 ///
-/// A rule that does not fit its property, such as a `min` of a text or an invalid pattern, makes opening the store
+/// A rule that does not fit its property, such as a `min` of a string or an invalid pattern, makes opening the store
 /// throw ``SyncError`` with code `invalidModel`.
 public struct Rule<Record>: Sendable {
     enum Kind: Sendable {
@@ -49,12 +49,12 @@ public struct Rule<Record>: Sendable {
 
     let kind: Kind
 
-    /// A value is required: not nil, and not an empty text or empty data.
+    /// A value is required: not nil, and not an empty string or empty data.
     public static func required(_ path: PropertyPath<Record>) -> Rule {
         Rule(kind: .required(path))
     }
 
-    /// A text has at most this number of Unicode scalars, or data at most this number of bytes.
+    /// A string has at most this number of Unicode scalars, or data at most this number of bytes.
     public static func maxLength(
         _ path: PropertyPath<Record>,
         _ length: Int
@@ -110,10 +110,10 @@ public struct Rule<Record>: Sendable {
         Rule(kind: .range(path, bound(range.lowerBound), bound(range.upperBound)))
     }
 
-    /// A text matches a regular expression as a whole.
+    /// A string matches a regular expression as a whole.
     ///
-    /// The expression has scalars, `.`, classes, `\d \w \s` and their complements (ASCII), groups, `|`, `*`, `+`,
-    /// `?`, `{m,n}`, `^` and `$`, as on the server. A text of more than 10,000 Unicode scalars breaks the rule.
+    /// The expression has scalars, `.`, classes, `\d \w \s` and their complements (ASCII), groups, `|`, `*`, `+`, `?`,
+    /// `{m,n}`, `^` and `$`, as on the server. A string of more than 10,000 Unicode scalars breaks the rule.
     public static func pattern(
         _ path: PropertyPath<Record>,
         _ pattern: String

@@ -31,7 +31,7 @@ public struct LocalizedIndex<Record>: Sendable {
     ///
     /// - Parameters:
     ///   - paths: The properties.
-    ///   - order: The order of the texts; by default that of the user's language and region when the model is first
+    ///   - order: The order of the strings; by default that of the user's language and region when the model is first
     ///     used.
     public init(
         _ paths: PropertyPath<Record>...,

@@ -1,4 +1,4 @@
-// SearchHit: a record that a search found, with the ranges of the matches in its texts.
+// SearchHit: a record that a search found, with the ranges of the matches in its columns.
 
 import TidelineCore
 
@@ -43,14 +43,14 @@ public struct SearchHit<Record: Sendable>: Sendable {
         (try? column(path)).flatMap { highlight(column: $0) }
     }
 
-    /// Returns the part of a column's text with the most matches, as ``snippet(_:)``.
+    /// Returns the part of a column's text with the most matches, like ``snippet(_:)``.
     public func snippet(column: String) -> SearchExcerpt? { excerpts[column]?.snippet }
 
-    /// Returns the whole text of a column with the ranges of all matches, as ``highlight(_:)``.
+    /// Returns the whole text of a column with the ranges of all matches, like ``highlight(_:)``.
     public func highlight(column: String) -> SearchExcerpt? { excerpts[column]?.whole }
 }
 
-/// A text with the ranges in which a search matches it.
+/// Text with the ranges of the matches of a search.
 ///
 /// ```swift
 /// func words(_ excerpt: SearchExcerpt) -> [Substring] { excerpt.matches.map { excerpt.text[$0] } }
@@ -61,7 +61,7 @@ public struct SearchExcerpt: Hashable, Sendable {
     /// The ranges of the matches in the text, in order.
     public let matches: [Range<String.Index>]
 
-    /// Reads a text in which the matches are marked.
+    /// Reads text in which the matches are marked.
     package init(marked: String) {
         var text = String.UnicodeScalarView()
         var offsets: [Int] = []
@@ -86,7 +86,7 @@ public struct SearchExcerpt: Hashable, Sendable {
         }
     }
 
-    /// The markers of a match: two control characters, which are removed from the texts.
+    /// The markers of a match: two control characters, which are removed from the text.
     package static let start: Unicode.Scalar = "\u{2}"
     package static let end: Unicode.Scalar = "\u{3}"
 }
@@ -101,7 +101,7 @@ public struct SearchedRow: Sendable {
     var excerpts: [String: SearchExcerpts]
 }
 
-/// The excerpts of one text.
+/// The excerpts of the text of one column.
 struct SearchExcerpts: Hashable, Sendable {
     var snippet: SearchExcerpt
     var whole: SearchExcerpt

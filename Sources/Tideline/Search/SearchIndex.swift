@@ -28,9 +28,9 @@ public struct SearchIndex<Record>: Sendable {
     /// - Parameters:
     ///   - paths: The properties.
     ///   - weights: How much a match in each property counts for the rank; without weights, all count the same.
-    ///   - prefixLengths: The lengths, in Unicode scalars, of beginnings of words that get an index of their own, such
-    ///     as `[2, 3]`. A search for `ab*` or `abc*` then does not read the entries of all words with that
-    ///     beginning. Each length makes the index and each change of a row more expensive.
+    ///   - prefixLengths: The lengths of word prefixes, in Unicode scalars, that get an index of their own, such as
+    ///     `[2, 3]`. A search for `ab*` or `abc*` then does not read the entries of all words with that prefix. Each
+    ///     length makes the index and each change of a row more expensive.
     public init(
         _ paths: PropertyPath<Record>...,
         weights: [Double] = [],
@@ -53,7 +53,7 @@ public struct SearchIndex<Record>: Sendable {
 extension SearchIndex {
     /// The maximum number of columns of an index, and of prefix lengths.
     private static var columnsMax: Int { 32 }
-    /// The maximum length of an indexed beginning of a word; SQLite's own limit is 999.
+    /// The maximum length of an indexed word prefix; SQLite's own limit is 999.
     private static var prefixLengthMax: Int { 16 }
 
     /// Returns the index with the names of its columns; nil if no property is declared.

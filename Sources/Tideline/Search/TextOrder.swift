@@ -1,9 +1,9 @@
-// TextOrder: the orders of texts that a query can ask for.
+// TextOrder: the orders of strings that a query can ask for.
 
 public import Foundation
 import TidelineCore
 
-/// An order of texts, for the sort terms of a query.
+/// An order of strings, for the sort terms of a query.
 ///
 /// ```swift
 /// let sorted = try await todos.read(sortedBy: [.ascending(\.text, .localized)])
@@ -17,8 +17,8 @@ public struct TextOrder: Hashable, Sendable {
     /// The order of the user's language and region, like that of names in Finder and the Files app: "Ärger" is next to
     /// "apfel" in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
     ///
-    /// Only the device has this order. A ``LocalizedIndex`` makes it fast. Texts that are canonically equivalent, such
-    /// as two spellings of "é", are equal, and the next term orders them.
+    /// Only the device has this order. A ``LocalizedIndex`` makes it fast. Strings that are canonically equivalent,
+    /// such as two spellings of "é", are equal, and the next term orders them.
     public static var localized: TextOrder { localized(.current) }
 
     /// The order by the rules of a locale.

@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// A query of the rows whose column has one of several keys.
+/// A query for the rows whose value of a column is one of several keys.
 ///
 /// A store returns the rows of one key together, in the order of the query. The limit and the offset apply to the rows
 /// of each key. The order of the keys does not matter.

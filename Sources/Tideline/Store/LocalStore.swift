@@ -249,7 +249,7 @@ public protocol LocalStoreReader {
         omitting column: String
     ) throws -> [Row]
 
-    /// Returns the rows whose column has one of several keys, without another column, as
+    /// Returns the rows whose value of a column is one of several keys, without another column, as
     /// ``recordRows(_:in:omitting:)`` does.
     ///
     /// Related records are read with it. By default, the matching rows are read and divided in memory.
@@ -281,7 +281,7 @@ public protocol LocalStoreReader {
     /// - Throws: The errors of ``rows(_:in:)``.
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
 
-    /// Returns the rows of a query with the ranges of their texts that its searches match.
+    /// Returns the rows of a query with the ranges of the text that its searches match.
     ///
     /// By default, it throws, because only ``SQLiteStore`` has search indexes. A store that wraps another one passes
     /// the call on.

@@ -5,7 +5,7 @@ public import TidelineCore
 
 /// A request for the number of rows and the sum of a column, for all rows or for each value of another column.
 public struct TotalsQuery: Sendable {
-    /// A column of a table, with the value of rows that have none.
+    /// A column of a table, with the value that counts for rows without one.
     public struct Column: Sendable {
         /// The column's name, as the table declares it.
         public var name: String

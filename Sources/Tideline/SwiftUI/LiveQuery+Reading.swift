@@ -45,7 +45,8 @@ extension LiveQuery {
     /// let live = await LiveQuery(client.syncContext, lists)
     /// ```
     ///
-    /// After a change, only what it touches is read. A closure that reads the query would run as a whole.
+    /// After a change, only the rows that it affects are read, whereas a closure that reads the query would run
+    /// completely.
     ///
     /// - Parameters:
     ///   - context: The context of the client.

@@ -42,7 +42,7 @@ public final class LiveQuery<Record: Sendable> {
     /// Whether the query has not yet returned records or an error.
     public private(set) var isLoading = true
 
-    /// The table of queries; nil if a closure or a query with related records gives the records.
+    /// The table of queries; nil if a closure or a query with related records supplies the records.
     @ObservationIgnored private let table: SyncTable<Record>?
     @ObservationIgnored let engine: @Sendable () throws -> SyncEngine
     @ObservationIgnored private let onDecodingFailure: DecodingFailurePolicy
@@ -149,7 +149,7 @@ public final class LiveQuery<Record: Sendable> {
         )
     }
 
-    /// Returns the error for one that is not a ``SyncError``.
+    /// Wraps an error that is not a ``SyncError``.
     private func failure(_ cause: any Error) -> SyncError {
         if table != nil { return .storeFailure(cause) }
         return SyncError(

@@ -69,7 +69,8 @@ public final class LiveValue<Value: Sendable> {
     /// let live = await LiveValue(client.syncContext, customers)
     /// ```
     ///
-    /// After a change, only what it touches is read. A closure that reads the query would run as a whole.
+    /// After a change, only the rows that it affects are read, whereas a closure that reads the query would run
+    /// completely.
     ///
     /// - Parameters:
     ///   - context: The context of the client whose tables are read.
@@ -110,7 +111,7 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(isSame: { $0 == $1 }, body))
     }
 
-    /// Replaces what is observed by a query with related records.
+    /// Observes a query with related records from now on, instead of the closure or the previous query.
     public func update<Related: IncludableQuery>(
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw
@@ -118,7 +119,7 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(query.included, onDecodingFailure, isSame: nil))
     }
 
-    /// Replaces what is observed by a query with related records; an equal result does not redraw the view.
+    /// Observes a query with related records from now on; an equal result does not redraw the view.
     public func update<Related: IncludableQuery>(
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw

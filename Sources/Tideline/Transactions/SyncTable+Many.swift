@@ -91,7 +91,7 @@ extension SyncTable {
         try await delete(Query(where: condition))
     }
 
-    /// Stores a record that may exist or not: queues its insert, or an update that sets all of its properties.
+    /// Stores a record, whether it exists or not: queues its insert, or an update that sets all of its properties.
     ///
     /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
     /// replace those of the row as the device has it now.
@@ -105,7 +105,7 @@ extension SyncTable {
         try await inTransaction { try $0.upsert(record) }
     }
 
-    /// Stores records that may exist or not, in order: all of them or none.
+    /// Stores records, whether they exist or not, in order: all of them or none.
     ///
     /// - Returns: The records as stored.
     /// - Throws: The errors of ``upsert(_:)-(Record)`` for the first record that cannot be stored, or ``SyncError``

@@ -60,8 +60,8 @@ public final class SyncTransaction {
         }
     }
 
-    /// - Throws: ``SyncError``, also if the task that waits for the transaction was cancelled, and the error
-    ///   of the store.
+    /// - Throws: ``SyncError``, including if the task that waits for the transaction was cancelled, and the error of
+    ///   the store.
     func queue() throws -> QueueTransaction {
         if let current {
             try current.watch?.check()

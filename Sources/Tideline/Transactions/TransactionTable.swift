@@ -142,7 +142,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         try update(Query(where: condition), change)
     }
 
-    /// Stores a record that may exist or not: queues its insert, or an update that sets all of its properties.
+    /// Stores a record, whether it exists or not: queues its insert, or an update that sets all of its properties.
     ///
     /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
     /// replace those of the row as the device has it now.
@@ -159,7 +159,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         return try update(id: row.id) { $0 = record }
     }
 
-    /// Stores records that may exist or not, in order, like ``upsert(_:)-(Record)``.
+    /// Stores records, whether they exist or not, in order, like ``upsert(_:)-(Record)``.
     ///
     /// - Throws: The errors for one record, for the first one that cannot be stored.
     @discardableResult

@@ -53,7 +53,8 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
 struct QueryObservation {
     let engine: SyncEngine
 
-    /// How many pauses after a run that reads only changed rows are as long as one after a run that reads all of them.
+    /// How many times shorter the pause is after a run that reads only changed rows than after a run that reads all
+    /// rows.
     private static let shortPauses = 32
 
     /// Returns a sequence of a query's results, now and after every change that affects them.

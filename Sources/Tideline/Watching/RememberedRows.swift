@@ -193,7 +193,7 @@ struct ObservedOrder: Sendable {
         self.columns = columns
     }
 
-    /// Whether the store orders the row by its values: it orders a value of another type as a missing one.
+    /// Whether the store orders the row by its values: it orders a value of a different type like a missing one.
     func isFitting(_ row: Row) -> Bool {
         columns.allSatisfy { name, kind in
             guard let value = row[name], !value.isNull else { return true }

@@ -96,7 +96,7 @@ extension Command {
         try printExactly(SwiftModels(try await source.document()).text)
     }
 
-    /// Prints a text that ends with a line break.
+    /// Prints text that ends with a line break.
     private static func printExactly(_ text: String) throws {
         try printLine(String(text.dropLast()))
     }

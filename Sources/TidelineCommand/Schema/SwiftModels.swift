@@ -211,7 +211,7 @@ struct SwiftModels {
         }
         """
 
-    /// Returns the value of a new record, ` = nil` only if the column has another default than nil.
+    /// Returns the value of a new record, ` = nil` only if the column has a default other than nil.
     private static func defaultText(
         _ column: ColumnDefinition,
         _ enumeration: Enumeration?

@@ -1,4 +1,4 @@
-// SwiftNames: valid and different Swift names for tables, columns and members, the same each time.
+// SwiftNames: valid and unique Swift names for tables, columns and members, the same each time.
 
 /// The names of one scope.
 struct SwiftNames {
@@ -64,14 +64,14 @@ struct SwiftNames {
 
     private static func isDigit(_ scalar: Unicode.Scalar) -> Bool { ("0"..."9").contains(scalar) }
 
-    /// Whether a text consists of ASCII letters, digits and `_`, and does not begin with a digit.
+    /// Whether a string consists of ASCII letters, digits and `_`, and does not begin with a digit.
     private static func isIdentifier(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, text != "_" else { return false }
         return (isLetter(first) || first == "_")
             && text.unicodeScalars.allSatisfy { isLetter($0) || isDigit($0) || $0 == "_" }
     }
 
-    /// Returns the words of a text, each with an upper-case first letter, as one name.
+    /// Returns the words of a string, each with an upper-case first letter, as one name.
     static func upperCamel(_ text: String) -> String {
         let words = text.unicodeScalars.split { !isLetter($0) && !isDigit($0) }
             .map { String($0) }

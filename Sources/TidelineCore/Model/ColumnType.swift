@@ -100,7 +100,7 @@ public struct ColumnDefinition: Hashable, Sendable {
 
 /// The rules for a column's values in addition to their type; null breaks only ``isRequired``.
 public struct ColumnRules: Hashable, Sendable {
-    /// Whether a row needs a value that is neither null nor an empty text or empty binary data.
+    /// Whether a row needs a value that is neither null nor an empty string or empty binary data.
     public var isRequired: Bool
     /// The maximum number of Unicode scalars of a string, or of bytes of binary data.
     public var maxLength: Int?

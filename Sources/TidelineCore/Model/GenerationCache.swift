@@ -1,4 +1,4 @@
-// GenerationCache: how a cache forgets.
+// GenerationCache: a cache that drops values that are not used repeatedly.
 //
 // There are two generations: a value that is used moves to the younger one, and when that is full the older one is
 // dropped. So values that are used repeatedly stay, however many others are used only once.

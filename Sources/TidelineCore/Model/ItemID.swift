@@ -1,6 +1,6 @@
 // ItemID: valid ids of rows.
 //
-// The rules are those of the original clients. In addition, ids must be in NFC, so that two texts that look the same
+// The rules are those of the original clients. In addition, ids must be in NFC, so that two strings that look the same
 // have the same bytes.
 
 import Foundation

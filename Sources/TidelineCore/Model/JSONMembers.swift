@@ -1,7 +1,7 @@
 // JSONMembers: edits and merges of JSON documents, member by member. Client and server use it.
 //
-// Pure. Objects are compared, changed and merged by their members, at every depth. An array is one
-// value, except when a model's edit of it is applied to another state: see `JSONEdit.ofModel`.
+// Pure. Objects are compared, changed and merged by their members, at every depth. An array is one value, except when a
+// model's edit of it is applied to a different state: see `JSONEdit.ofModel`.
 
 /// A parsed document.
 ///

@@ -2,7 +2,7 @@
 
 /// An index for queries in a localized order.
 package struct TableOrderIndex: Hashable, Sendable {
-    /// The columns; the last one is a text in the order, the others are compared by their values.
+    /// The columns; the last one contains strings in the order, and the others are compared by their values.
     package var columns: [String]
     /// The order of the last column.
     package var order: LocalizedOrder

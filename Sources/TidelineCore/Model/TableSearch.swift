@@ -6,7 +6,7 @@ public struct TableSearch: Hashable, Sendable {
     public var columns: [String]
     /// The weight of each column in the rank of a match; without weights, all columns weigh the same.
     public var weights: [Double]
-    /// The lengths of beginnings of words that get an index of their own.
+    /// The lengths of word prefixes that get an index of their own.
     public var prefixLengths: [Int]
 
     /// Creates a search index.

@@ -1,8 +1,8 @@
 // TimeOrderedID: creates ids that begin with the time.
 //
-// They begin with the time, so that rows created one after the other are adjacent in the index of
-// ids. With random ids each new row changes another page of the index, and a list in the order of
-// ids reads each of its rows from another page of the table.
+// They begin with the time, so that rows created one after the other are adjacent in the index of ids. With random ids
+// each new row changes a different page of the index, and a list in the order of ids reads each of its rows from a
+// different page of the table.
 
 /// The ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
 package enum TimeOrderedID {

@@ -1,7 +1,7 @@
 // Value: one column of one untyped row, on either side of the wire.
 //
-// Equality and hashing of text use UTF-8 bytes, never Swift's `==`, which treats canonically
-// equivalent texts as equal: two such texts are different rows in every database.
+// Equality and hashing of text use UTF-8 bytes, never Swift's `==`, which treats canonically equivalent strings as
+// equal: two such strings are different rows in every database.
 
 public import Foundation
 

@@ -77,7 +77,7 @@ package struct ODataLexer {
 
     // MARK: - Names
 
-    /// Returns whether a text is one name, as a query writes it.
+    /// Returns whether a string is one name, as a query writes it.
     static func isName(_ text: String, _ dialect: ODataDialect) -> Bool {
         var lexer = ODataLexer(text, dialect: dialect)
         guard case .name(let name)? = try? lexer.next(), name.hasSameBytes(as: text) else {

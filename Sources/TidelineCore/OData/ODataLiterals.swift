@@ -1,4 +1,4 @@
-// ODataLiterals: reads literals of both dialects other than quoted texts: numbers, dates, typed literals.
+// ODataLiterals: reads literals of both dialects other than quoted strings: numbers, dates, typed literals.
 
 package import Foundation
 

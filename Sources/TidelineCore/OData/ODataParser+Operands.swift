@@ -136,7 +136,7 @@ extension ODataParser {
         return try make(.not(isAny.expression), position, over: [isAny])
     }
 
-    /// Parses `x:condition`; nothing is a condition that each element satisfies.
+    /// Parses `x:condition`; without it, each element satisfies the condition.
     private mutating func elementCondition(_ word: String) throws(ODataError) -> Node {
         if token == .close, word == "any" { return try make(.value(.bool(true)), position) }
         guard case .name(let variable) = token else {

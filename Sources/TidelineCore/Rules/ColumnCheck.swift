@@ -97,7 +97,7 @@ package struct ColumnCheck: Sendable {
         RuleViolation(code, [column.name], "Member '\(column.name)': \(reason).")
     }
 
-    /// Whether a value is a text or binary data without content, which devices read for a missing value.
+    /// Whether a value is an empty string or empty binary data, which devices read for a missing value.
     private static func isEmpty(_ value: SQLValue) -> Bool {
         switch value {
         case .text(let text): text.isEmpty

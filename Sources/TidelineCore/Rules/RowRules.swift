@@ -101,7 +101,7 @@ package struct RowRules: Sendable {
 }
 
 extension SQLValue {
-    /// Creates the stored value of a value that an app gave for a column, which may have another form than the column.
+    /// Creates the stored value from a value that an app gave for a column, whose type may differ from the column's.
     ///
     /// A value that the column cannot hold is not converted.
     fileprivate init(converted value: Value, type: ColumnType) {

@@ -6,7 +6,7 @@
 public struct RuleViolation: Error, Hashable, Sendable {
     /// The rule; the raw value is its code in a problem document.
     public enum Code: String, Hashable, Sendable, CaseIterable {
-        /// A required value is missing, or is an empty text.
+        /// A required value is missing, or is an empty string.
         case required = "valueRequired"
         /// A string or binary data is longer than `maxLength`.
         case maxLength = "valueTooLong"

@@ -122,7 +122,7 @@ enum StoredOrder {
         switch (one, two) {
         case (.integer(let one), .integer(let two)) where type == .dateTime:
             milliseconds(one) == milliseconds(two)
-        // Swift considers some texts equal that have different bytes.
+        // Swift considers some strings equal that have different bytes.
         case (.text(let one), .text(let two)): one.hasSameBytes(as: two)
         default: one == two
         }

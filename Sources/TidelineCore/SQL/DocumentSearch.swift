@@ -1,4 +1,4 @@
-// DocumentSearch: finds the texts that a JSON document must contain if a condition on it is true.
+// DocumentSearch: finds the strings that a JSON document must contain if a condition on it is true.
 //
 // A condition that is only true if a document has a certain member or text is false for a document without its bytes,
 // unless the document has an escape. A database searches them faster than the evaluator reads the document. Pure.
@@ -10,7 +10,7 @@ struct DocumentSearch {
 
     fileprivate init(_ column: String, _ text: String) { (self.column, self.text) = (column, text) }
 
-    /// Returns the texts without which a condition is false, the most telling ones first.
+    /// Returns the strings without which a condition is false, the most selective ones first.
     static func searches(for condition: QueryExpression) -> [DocumentSearch] {
         condition.requiredTexts([:])
     }
@@ -22,7 +22,7 @@ struct DocumentSearch {
 }
 
 extension QueryExpression {
-    /// Returns the texts without which the condition is false; values come before the names of members.
+    /// Returns the strings without which the condition is false; values come before the names of members.
     ///
     /// `columns` are the columns of the elements around the condition, by their numbers.
     fileprivate func requiredTexts(_ columns: [Int: String]) -> [DocumentSearch] {
@@ -67,7 +67,7 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the texts without which this does not equal a literal.
+    /// Returns the strings without which this does not equal a literal.
     private func texts(
         equalTo literal: QueryExpression,
         _ columns: [Int: String]

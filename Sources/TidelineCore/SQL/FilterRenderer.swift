@@ -260,7 +260,7 @@ package struct FilterRenderer {
         switch search {
         case .rank: return "\(Identifier.searchRank)"
         case .matches(let text):
-            // FilterChecker has rejected a text that cannot be read.
+            // FilterChecker has rejected text that cannot be parsed.
             guard let words = try? SearchText(text) else { return dialect.constant(false) }
             let index = schema.searchIndex
             let key = column(Identifier.rowKey.name)

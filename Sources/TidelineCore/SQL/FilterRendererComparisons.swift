@@ -29,7 +29,7 @@ extension FilterRenderer {
         return apply(comparison, plain(left), plain(right), isNeverNull, mode)
     }
 
-    /// Renders a comparison of texts in a localized order, for which an index with its collation can be used.
+    /// Renders a comparison of strings in a localized order, for which an index with its collation can be used.
     func localizedCompare(
         _ comparison: Comparison,
         _ left: QueryExpression,

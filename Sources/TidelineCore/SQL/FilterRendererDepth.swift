@@ -54,7 +54,7 @@ extension FilterRenderer {
     /// Returns a condition that is true for each row that matches a condition on documents, and for few others; nil if
     /// there is none.
     package func candidates(for condition: QueryExpression) -> SQL? {
-        // PostgreSQL has no text with the character NUL; in JSON it is an escape.
+        // PostgreSQL has no strings with the character NUL; in JSON it is an escape.
         let texts = DocumentSearch.searches(for: condition).filter { !$0.text.utf8.contains(0) }
         guard !texts.isEmpty else { return nil }
         return texts.prefix(Self.searchesMax).map { search -> SQL in
@@ -64,7 +64,7 @@ extension FilterRenderer {
         }.joined(separator: " AND ")
     }
 
-    /// The maximum number of texts that are searched; each one reads the document again.
+    /// The maximum number of strings that are searched for; each search reads the document again.
     private static let searchesMax = 2
 
     /// The maximum depth of SQLite's stack for such a condition.
@@ -82,8 +82,8 @@ extension FilterRenderer {
     /// The maximum depth of SQLite's stack for a search.
     static let searchSteps = 30
 
-    /// Returns whether a condition contains a search, or a condition on related rows, in a part that only a program can
-    /// evaluate, which reads no other table: one that nests too deep for SQL, or reads a JSON document.
+    /// Returns whether a search, or a condition on related rows, is in a part that SQL cannot express, because it nests
+    /// too deep or reads a JSON document. Such a part is evaluated by a program, which reads no other table.
     package func nestsTablesTooDeep(_ condition: QueryExpression) -> Bool {
         guard condition.readsTables, steps(condition) > Self.stepsMax else { return false }
         guard case .all = condition.kind else { return true }

@@ -104,7 +104,7 @@ package struct FilterSplit {
     }
 
     private func kind(_ value: QueryExpression) -> Kind? {
-        // A text on the wire, a whole number in the database.
+        // A string on the wire, a whole number in the database.
         if value.kind == .field(SystemColumn.version) { return .exactNumber }
         return switch value.type(in: schema) {
         case .string, .enumeration, .guid, .date, .time: .text

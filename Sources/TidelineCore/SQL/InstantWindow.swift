@@ -56,8 +56,8 @@ package struct InstantWindow {
     ///
     /// - Parameters:
     ///   - table: The table.
-    ///   - instants: The first key of the row that the page begins after, and those of its first and last rows.
-    ///     In any other millisecond, a row with microseconds would be on the page.
+    ///   - instants: The first keys of three rows: the one that the page begins after, and the first and the last one
+    ///     of the page. A row with microseconds in any other millisecond would be on the page.
     /// - Returns: The statement; nil without instants.
     package func check(_ table: Identifier, _ instants: [Value?]) -> SQL? {
         let parts = instants.compactMap { value -> SQL? in

@@ -1,7 +1,7 @@
 // SQLFunctions: ScalarFunctions on values as a database stores them.
 //
-// In arguments of numeric functions a text is a decimal; in those of date functions an integer is
-// an instant in microseconds and a text is a day or a time of day.
+// In arguments of numeric functions a string is a decimal; in those of date functions an integer is an instant in
+// microseconds, and a string is a day or a time of day.
 
 import Foundation
 

@@ -1,12 +1,12 @@
 // StoredInstants: instants in filters and orders.
 //
-// The wire, and so every device, has milliseconds, cut towards the past. A filter has to find the same
-// rows on the server and on a device. Columns of instants are therefore cut before they are compared, also
-// when another program wrote the microseconds. Literals keep their digits, as they do on devices.
+// The wire, and so every device, has milliseconds, cut towards the past. A filter has to find the same rows on the
+// server and on a device. Columns of instants are therefore cut before they are compared, even if another program wrote
+// the microseconds. Literals keep their digits, as they do on devices.
 //
-// `updatedAt` alone is exact in comparisons with literals and as a key of an order, because clients walk
-// along it: if it was cut, `updatedAt gt T` would miss a row that is committed later in the millisecond T.
-// In comparisons with other columns and in functions it is cut, too.
+// `updatedAt` alone is exact in comparisons with literals and as a key of an order, because clients page by it: if it
+// were cut, `updatedAt gt T` would miss a row that is committed later in the millisecond T. In comparisons with other
+// columns and in functions it is cut, too.
 
 import Foundation
 
@@ -52,7 +52,7 @@ package enum StoredInstants {
 }
 
 extension QueryExpression {
-    /// The expression with another name for `updatedAt` where it is exact.
+    /// The expression with a different name for `updatedAt` in the places where it is exact.
     package var namingExactUpdates: QueryExpression {
         guard contains({ $0 == .field(SystemColumn.updatedAt) }) else { return self }
         return isUpdate ? Self.exactUpdate : replacing(\.namingExactUpdates)

@@ -37,7 +37,7 @@ extension SchemaDocument {
     /// Tables, columns, types, rules and references are compared if both documents state them. Columns of the server
     /// that the app lacks are not differences unless the server requires a value, because an app keeps columns that it
     /// does not know. A reference to a table that the server's document lacks is not compared. Names are compared
-    /// without letter case, and those of columns also with their former names.
+    /// ignoring letter case, and those of columns also with their former names.
     ///
     /// - Parameter server: The document of the server.
     /// - Returns: The differences, in the order of the app's tables and columns; none if they match.
@@ -122,7 +122,7 @@ private struct SchemaComparison {
             }
             return rejected.isEmpty
                 ? nil : "the server rejects the cases \(listed(rejected)) of the app's enum"
-        // An enum of an app is stored as its raw value, and the server may accept any text.
+        // An enum of an app is stored as its raw value, and the server may accept any string.
         case (.enumeration, .string), (.string, .enumeration), (.string, .guid), (.string, .date),
             (.string, .time):
             return nil

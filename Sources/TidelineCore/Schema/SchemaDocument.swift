@@ -90,7 +90,7 @@ public struct SchemaDocument: Hashable, Sendable {
     ///
     /// Members that this version does not know are ignored.
     ///
-    /// - Throws: ``JSONError`` if the text is not a schema document, or has another format.
+    /// - Throws: ``JSONError`` if the text is not a schema document, or has a different format.
     public init(json: String) throws { try self.init(Array(json.utf8)) }
 
     /// Returns the table with this name, in any letter case.

@@ -190,7 +190,7 @@ private struct SchemaReader {
 }
 
 extension Value {
-    /// Reads a JSON value as a value of a column type; nil if it is none.
+    /// Reads a JSON value as a value of a column type; nil if it is not a value of the type.
     fileprivate init?(json bytes: [UInt8], of type: ColumnType) {
         let read: Value? = bytes.withUnsafeBufferPointer { buffer in
             var reader = JSONReader(buffer)

@@ -229,7 +229,7 @@ private struct DocumentMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
 /// The unkeyed container of a ``DocumentDecoder``: the elements of an array.
 private struct DocumentElements: UnkeyedDecodingContainer {
     let decoder: DocumentDecoder
-    /// The place of the next element.
+    /// The position of the next element.
     private var place: Int
     private(set) var currentIndex = 0
 

@@ -1,6 +1,6 @@
 // JSONEquality: compares two documents by value, whatever their spelling.
 //
-// The comparison is exact: numbers are compared by their digits, texts by their bytes, and true is not 1. The order
+// The comparison is exact: numbers are compared by their digits, strings by their bytes, and true is not 1. The order
 // of members does not matter, that of elements does.
 
 extension JSON {

@@ -30,7 +30,7 @@ package struct SHA256: Sendable {
         bytes.withUnsafeBufferPointer { update($0) }
     }
 
-    /// Adds a text and a byte after it.
+    /// Adds a string and a byte after it.
     package mutating func update(_ text: String, endedBy byte: UInt8) {
         var text = text
         text.withUTF8 { update($0) }

@@ -1,4 +1,4 @@
-// LoopThread: starts a thread. `Thread` needs the full library, and a server without it has a sixth of the size.
+// LoopThread: starts a thread. `Thread` needs the full library, and a server without it is a sixth of the size.
 
 import Glibc
 

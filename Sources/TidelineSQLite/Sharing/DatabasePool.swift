@@ -1,7 +1,7 @@
 // DatabasePool: connections that callers use on their own threads.
 //
-// A lookup costs a few microseconds, and a thread change 25. One caller at a time uses a connection; there
-// are never more connections than callers at the same time.
+// A lookup costs a few microseconds, and a thread switch 25. One caller at a time uses a connection; there are never
+// more connections than callers at the same time.
 
 import Synchronization
 
@@ -64,7 +64,7 @@ package final class DatabasePool: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Closes the free connections, and each other one when it is returned.
+    /// Closes the free connections, and every other one when it is returned.
     package func close() {
         state.withLock { $0.free = nil }
     }

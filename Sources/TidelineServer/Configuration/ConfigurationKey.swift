@@ -43,7 +43,7 @@ struct ConfigurationKey: Sendable {
             }
     }
 
-    /// A text to show instead of the name of a file with keys.
+    /// The text to show instead of the name of a file with keys.
     static let someFile = "a file"
 
     // MARK: - Kinds of values

@@ -21,7 +21,7 @@ package struct CheckedToken: Sendable {
     }
 }
 
-/// The reason why a token is rejected, as a text for the caller without any part of the token.
+/// The reason why a token is rejected, as text for the caller without any part of the token.
 package struct TokenRejection: Error, Sendable {
     package enum Cause: Sendable {
         /// The token is invalid.
@@ -176,7 +176,7 @@ package final class Authenticator: Sendable {
             }
         }
         guard let token = zumo ?? authorization.flatMap(bearer) else { return nil }
-        // Swift considers some texts equal that have different bytes; the cache must not confuse them.
+        // Swift considers some strings equal that have different bytes; the cache must not confuse them.
         guard !token.isEmpty, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw ServerError.invalidToken(noToken)
         }

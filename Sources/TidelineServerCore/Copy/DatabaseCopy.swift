@@ -2,7 +2,7 @@
 //
 //     begin    the tables are created in the target; from then on no server opens it
 //     rows, logs, bases, ledger, audit, cascades    one portion per transaction, with the progress
-//     end      clocks and epoch; now it is the same database to every device
+//     end      clocks and epoch; now it is the same database for every device
 //
 // A copy that was killed continues after its last portion. The source must not change in the meantime: its clocks are
 // compared when the copy resumes and at the end.
@@ -142,7 +142,7 @@ package struct CopyProgress: Hashable, Sendable, Codable {
 
     init(source: String) { self.source = source }
 
-    /// Parses the stored progress; nil if a copy of another version wrote it.
+    /// Parses the stored progress; nil if a copy of a different version wrote it.
     package init?(_ text: String) {
         guard let progress = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)) else {
             return nil

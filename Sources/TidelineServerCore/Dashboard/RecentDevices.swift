@@ -16,7 +16,7 @@ package final class RecentDevices: Sendable {
         var firstSeen: Int64
         var lastSeen: Int64
         var lastPush: Int64?
-        /// When the server began to answer the last list of each table; later changes may be missing in it.
+        /// When the server began to answer the last list of each table; later changes may be missing from it.
         var pulls: [String: Int64] = [:]
     }
 
@@ -60,7 +60,7 @@ package final class RecentDevices: Sendable {
         }
     }
 
-    /// Removes the tenth of the devices that were seen least recently, so that this is rarely needed.
+    /// Removes a tenth of the devices, those that were seen least recently, so that this is rarely needed.
     private static func forgetOldest(_ devices: inout [String: Device]) {
         let oldest = devices.values.sorted { $0.lastSeen < $1.lastSeen }
         for device in oldest.prefix(max(1, devices.count / 10)) { devices[device.id] = nil }

@@ -2,8 +2,8 @@
 //
 //     before each -> transaction -> (conflict -> transaction) -> after each
 //
-// A hook decides by the row that it was shown: the write is bound to the version of that row, and the group restarts
-// if the row has another version by then.
+// A hook decides by the row that it was shown: the write is bound to the version of that row, and the group restarts if
+// the row has a different version by then.
 
 import TidelineCore
 

@@ -96,7 +96,7 @@ struct HookedWrite: Sendable {
         policy: ConflictRule,
         mayReplaceDelete: Bool
     ) async throws -> WriteOperation? {
-        // After a write that succeeded the row has another version, too.
+        // After a write that succeeded, the row also has a different version.
         guard let handler = hooks.conflict, let server = outcome.hiddenRow ?? outcome.row,
             attempt.isStale(against: server.state)
         else { return nil }

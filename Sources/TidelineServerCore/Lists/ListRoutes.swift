@@ -214,7 +214,7 @@ struct ListRoutes {
         return answer
     }
 
-    /// Returns the response to a delta link, without a query, if nothing was written since.
+    /// Returns the response to a delta link if nothing was written since; this needs no query.
     private func nothingNew(
         _ call: TableCall,
         _ table: Table,

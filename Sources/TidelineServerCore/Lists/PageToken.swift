@@ -13,7 +13,7 @@ package enum PageToken: Hashable, Sendable {
 
     /// The maximum number of bytes of keys in a token, which is 1 KB in base64.
     private static let keysBytesMax = 768
-    /// The size above which a page mark contains only a prefix of a key, and the size of that prefix, in bytes.
+    /// The size above which a page anchor contains only a prefix of a key, and the size of that prefix, in bytes.
     private static let shortMax = 64
     private static let prefixMax = 128
     private static let anchorKeysMax = 8

@@ -1,4 +1,4 @@
-// VersionLiterals: converts the versions in a filter, which are texts on the wire, to a database's integers.
+// VersionLiterals: converts the versions in a filter, which are strings on the wire, to a database's integers.
 
 package import TidelineCore
 

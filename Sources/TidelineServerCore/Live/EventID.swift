@@ -1,8 +1,8 @@
 // EventID: ids of events. Pure.
 //
-// An id lists the tables without unreported changes, each with its last commit timestamp then. A table that is
-// absent, or that has another timestamp by now, has changed. So an id needs no state on the server: it stays valid
-// after a restart, and on another server of the same database.
+// An id lists the tables without unreported changes, each with its last commit timestamp then. A table that is absent,
+// or that has a different timestamp by now, has changed. So an id needs no state on the server: it stays valid after a
+// restart, and on another server of the same database.
 
 import TidelineCore
 

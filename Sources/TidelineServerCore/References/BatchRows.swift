@@ -75,7 +75,7 @@ package struct BatchRows: Sendable {
 
     mutating func endGroup() { if !expected.isEmpty { expected = [] } }
 
-    /// Notes that a write of the group was executed.
+    /// Records that a write of the group was executed.
     mutating func stored(_ write: WriteBatch.Write) {
         guard !expected.isEmpty else { return }
         expected.remove(Key(table: write.table.name, id: write.operation.id))
@@ -90,7 +90,7 @@ package struct BatchRows: Sendable {
 
     // MARK: - Versions
 
-    /// Notes a change that follows a delete.
+    /// Records a change that follows a delete.
     mutating func note(_ change: WritePlan.Change, in table: Table) {
         switch change {
         case .nothing, .insert: return

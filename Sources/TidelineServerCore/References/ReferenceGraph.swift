@@ -32,7 +32,7 @@ package final class ReferenceGraph: Sendable {
     /// The tables from whose rows a cascade may reach rows of a table, by its name; all in lower case.
     private let ancestors: [String: Set<String>]
 
-    /// Creates the graph of some tables; nil if none of them has a reference that the server checks.
+    /// Creates the graph of these tables; nil if none of them has a reference that the server checks.
     package init?(_ tables: [Table]) {
         var byName: [String: Table] = [:]
         for table in tables { byName[table.name.lowercased()] = table }
@@ -73,7 +73,7 @@ package final class ReferenceGraph: Sendable {
     /// The tables whose rows may be deleted with rows that refer to them by `cascade`, in lower case.
     package let cascadeParents: [String]
 
-    /// Returns whether a cascade may reach rows of a table from rows of one of some tables, in lower case.
+    /// Returns whether a cascade may reach rows of a table from rows of any of these tables, in lower case.
     package func mayCascade(from tables: Set<String>, to table: String) -> Bool {
         guard !tables.isEmpty, let ancestors = ancestors[table.lowercased()] else { return false }
         return !ancestors.isDisjoint(with: tables)

@@ -32,7 +32,7 @@ package protocol ReferenceTransaction: WriteTransaction {
     /// No other transaction can delete the row before this one ends.
     mutating func parent(_ id: String, _ table: Backend) throws -> RowImage?
 
-    /// Returns the rows that refer to some rows and are not deleted, after the writes so far.
+    /// Returns the rows that refer to any of these rows and are not deleted, after the writes so far.
     ///
     /// No other transaction can change them before this one ends.
     ///
@@ -48,17 +48,17 @@ package protocol ReferenceTransaction: WriteTransaction {
         atMost countMax: Int
     ) throws -> (rows: [ReferringRow], hasMore: Bool)
 
-    /// Returns whether a row that is not deleted, other than the parent itself, refers to one of some rows.
+    /// Returns whether a row that is not deleted, other than the parent itself, refers to any of these rows.
     mutating func hasChildren(of ids: [String], by edge: ReferenceEdge) throws -> Bool
 
     /// The maximum number of rows below a deleted one that are checked for `restrict`.
     var restrictRowsMax: Int { get }
 
-    /// Prepares the delete of a row with too many children to read them: until the end of the transaction, no other
-    /// one can insert rows below it.
+    /// Prepares the delete of a row with too many children to read: until the end of the transaction, no other one can
+    /// insert rows below it.
     mutating func beginLargeDelete() throws
 
-    /// Returns whether a reference with the rule `restrict` prevents a large delete, or that it was not checked.
+    /// Checks whether a reference with the rule `restrict` prevents a large delete.
     mutating func restriction(
         on delete: LargeDelete,
         by edge: ReferenceEdge
@@ -231,7 +231,7 @@ extension ReferenceTransaction {
         return nil
     }
 
-    /// Returns why a row with too many children to read them cannot be deleted; nil if it can.
+    /// Returns why a row with too many children to read cannot be deleted; nil if it can.
     private mutating func rejection(
         ofLarge id: String,
         _ table: Table,
@@ -372,7 +372,7 @@ private struct Followers {
     var count: Int { deleted.count + cleared.count }
 }
 
-/// A delete of a row with too many children to read them.
+/// A delete of a row with too many children to read.
 package struct LargeDelete: Sendable {
     /// The id of the row.
     package let id: String

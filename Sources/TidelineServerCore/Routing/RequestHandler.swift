@@ -237,8 +237,8 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Answers a request on a table with the former names of columns, also in errors, and with the numbers that the
-    /// caller sends or requests as strings; `shape` is nil for an answer without rows.
+    /// Answers a request on a table with the former names of columns, including in errors, and with the numbers that
+    /// the caller sends or requests as strings; `shape` is nil for an answer without rows.
     func withTextNumbers(
         _ request: ServerRequest,
         _ table: String,
@@ -280,7 +280,7 @@ package struct RequestHandler: Sendable {
     /// Adds the epoch of the database, unless the response has that of its page, and a hash of the server's tables,
     /// columns and permissions.
     ///
-    /// A device compares the hash to find out when to resend operations that were rejected under another schema.
+    /// A device compares the hash to find out when to resend operations that were rejected under a different schema.
     private func addState(to response: inout ServerResponse, _ epoch: String) {
         if response.headers["Tideline-Epoch"] == nil {
             response.headers.append("Tideline-Epoch", epoch)

@@ -1,7 +1,7 @@
 // JSONPatch: patches of rows.
 //
-// Parsing needs only the table. Applying is pure and needs the stored row, so a backend does it inside its
-// transaction. A path names a JSON member, in any letter case, and cannot go deeper, also in a column of type json.
+// Parsing needs only the table. Applying is pure and needs the stored row, so a backend does it inside its transaction.
+// A path names a JSON member, in any letter case, and cannot go deeper, even in a column of type json.
 
 package import TidelineCore
 

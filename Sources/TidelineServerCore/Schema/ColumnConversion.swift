@@ -1,6 +1,6 @@
 // ColumnConversion: values of a column whose type changes.
 //
-// The value is written in its wire form and parsed as the new column parses its members. A text is also parsed as a
+// The value is written in its wire form and parsed as the new column parses its members. A string is also parsed as a
 // value of the new type, and any other value is also converted to text: "5" becomes 5, and 5 becomes "5".
 
 import Foundation

@@ -50,7 +50,7 @@ struct SchemaAnswer: Sendable {
     /// The entity tag, with its quotation marks.
     let tag: String
 
-    /// Writes the document of some tables, without references to other tables.
+    /// Writes the document of these tables, without references to other tables.
     init(_ tables: [Table]) {
         let names = Set(tables.map { $0.name.lowercased() })
         let document = SchemaDocument(

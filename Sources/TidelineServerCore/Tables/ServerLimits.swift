@@ -102,7 +102,7 @@ public struct ServerLimits: Hashable, Sendable {
 package struct ServerEnvironment: Sendable {
     /// The wall clock, in microseconds since 1970.
     package var now: @Sendable () -> Int64
-    /// A clock that is never set, in microseconds since an arbitrary moment.
+    /// A monotonic clock, in microseconds since an arbitrary moment.
     package var steady: @Sendable () -> Int64
     /// Returns a new id, a lower-case UUID.
     package var makeID: @Sendable () -> String

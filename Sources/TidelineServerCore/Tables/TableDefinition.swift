@@ -168,7 +168,7 @@ package final class Table: Sendable {
         case nothing
     }
 
-    /// The places of columns by their former names, in lower case.
+    /// The indexes of columns by their former names, in lower case.
     private let formerNames: [String: Int]
     /// The compiled rules of the columns and the rows.
     package let rules: RowRules

@@ -192,7 +192,7 @@ package struct WriteOutcome: Sendable {
     package var row: StoredRow?
     /// Whether a conflict handler wrote a row in response to a delete.
     package var isInPlaceOfDelete = false
-    /// Whether the write had another version than the stored one, and a conflict rule or a handler resolved the
+    /// Whether the write had a version other than the stored one, and a conflict rule or a handler resolved the
     /// conflict.
     package var isResolved = false
     /// The id of the row if an earlier request made the write; nil if this request made it.
@@ -271,7 +271,7 @@ package struct ListRequest: Sendable {
     ///
     /// There is one key for each of `order`, followed by the id unless it is already the last one.
     package var after: [SQLValue]?
-    /// The mark of the row after which the page begins; it replaces `after` if the keys are too long for a link.
+    /// The anchor of the row after which the page begins; it replaces `after` if the keys are too long for a link.
     package var anchor: PageAnchor?
     package var offset = 0
     /// The millisecond of the first rows, for clients that continue within a millisecond.
@@ -284,7 +284,7 @@ package struct ListRequest: Sendable {
     package var wantsCount = false
     /// The bytes before the first row, such as `[`.
     package var opening: [UInt8] = []
-    /// A cache for the rendering of this request, if the request may be repeated with another state of the
+    /// A cache for the rendering of this request, if the request may be repeated with a different state of the
     /// database.
     package var rendering: CachedRendering?
     /// The memory reservation, which grows with the page; nil if the maximum is already reserved.

@@ -1,4 +1,4 @@
-// PasswordFilter: removes passwords from texts that are printed or logged. Pure.
+// PasswordFilter: removes passwords from strings that are printed or logged. Pure.
 
 import TidelineCore
 

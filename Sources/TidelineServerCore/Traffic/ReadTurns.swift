@@ -1,8 +1,8 @@
 // ReadTurns: decides which read a reader takes next. Pure.
 //
-// A read that may be long waits among the first attempts. If it uses up its share of time while other callers wait,
-// it is interrupted and waits among the restarted reads. Some readers never take restarted reads, so a first attempt
-// is soon executed, whatever other callers request.
+// A read that may be long waits among the first attempts. If it uses up its time slice while other callers wait, it is
+// interrupted and waits among the restarted reads. Some readers never take restarted reads, so a first attempt is soon
+// executed, whatever other callers request.
 
 /// The queue of the reads that wait for a reader, and of the readers that wait for a read.
 package struct ReadTurns<Element> {
@@ -114,17 +114,17 @@ package struct ReadTurns<Element> {
     }
 }
 
-/// The share of a read: how long it continues while other callers wait.
+/// The time slice of a read: how long it continues while other callers wait.
 package enum ReadTimeSlice {
-    /// The share of a first attempt, in nanoseconds.
+    /// The time slice of a first attempt, in nanoseconds.
     package static let first: UInt64 = 200_000_000
 
     /// The maximum number of restarts of a read; after that, it runs to completion.
     package static let restartsMax = 4
 
-    /// Returns the share of a read after this many restarts; nil if it is no longer interrupted.
+    /// Returns the time slice of a read after this many restarts; nil if it is no longer interrupted.
     ///
-    /// Each share is twice the previous one, so that a long read completes.
+    /// Each time slice is twice as long as the previous one, so that a long read completes.
     package static func nanoseconds(restarts: Int) -> UInt64? {
         restarts < restartsMax ? first << UInt64(restarts) : nil
     }

@@ -51,7 +51,7 @@ extension ColumnType {
         case (.dateTime, .integer(let one), .integer(let two)):
             Timestamp(microseconds: one).milliseconds == Timestamp(microseconds: two).milliseconds
         case (.json, .text(let one), .text(let two)): JSON.isSame(one, two)
-        // Swift considers some texts equal that have different bytes.
+        // Swift considers some strings equal that have different bytes.
         case (_, .text(let one), .text(let two)): one.hasSameBytes(as: two)
         default: one == two
         }

@@ -9,7 +9,7 @@ package import TidelineCore
 package struct UniqueRule: Hashable, Sendable {
     /// The columns of the rule, as it was declared.
     package let columns: [String]
-    /// The places of the columns that must not all be equal in two rows, the owner first if the table has one.
+    /// The indexes of the columns that must not all be equal in two rows, the owner first if the table has one.
     package let places: [Int]
 
     /// The rejection of a row with the values of another one.
@@ -43,9 +43,10 @@ extension WritePlan.Change {
 
 /// The rules and aliases of a table, compared with its columns.
 package enum DefinitionRules {
-    /// Returns why a rule or an alias of a table has no meaning; nil if all have one.
+    /// Returns why a rule or an alias of a table is invalid; nil if all are valid.
     ///
-    /// A configuration file is checked with the path of each mistake; this is for tables declared in code.
+    /// It is for tables declared in code. Those of a configuration file are checked when the file is read, which
+    /// reports each mistake with its path.
     package static func fault(of table: TableDefinition) -> String? {
         let schema = table.schema
         func isColumn(_ name: String) -> Bool { schema.columns.contains { $0.name == name } }

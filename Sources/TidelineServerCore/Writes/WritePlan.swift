@@ -192,10 +192,11 @@ package struct WritePlanner: Sendable {
         return table.rules.compare(image.values) { changed.contains($0) }
     }
 
-    /// Returns the rejection of a write after which a row would break a comparison.
+    /// Returns the plan for a write after which the row would violate a comparison.
     ///
-    /// If the write has an older version, and the row has one of the compared values from another writer, the caller's
-    /// row may have satisfied the comparison. That is a conflict, which the caller resolves with both rows.
+    /// The write is rejected. If it is based on an older version and does not set all compared columns, another writer
+    /// may have set the others, so that the caller's own row satisfies the comparison. That is a conflict, which the
+    /// caller resolves with both rows.
     private func broken(
         _ violation: RuleViolation,
         _ stored: RowImage,

@@ -1,7 +1,7 @@
 // HistoryRow: recognizes a restored dump.
 //
-// The row contains the id of the transaction that wrote it. Restoring a dump writes all rows again, so that the row
-// of a restored dump contains another id than that of its transaction.
+// The row contains the id of the transaction that wrote it. Restoring a dump writes all rows again, so that the row of
+// a restored dump contains an id other than that of its transaction.
 
 import TidelineCore
 import TidelinePostgres

@@ -4,7 +4,7 @@
 // word of the first server. On each new connection, writers first compare it with the identity that PostgreSQL
 // reports. The first server on another history stores the last commit timestamp of each table at its beginning:
 //
-//     a server that ran before    compares that with the stamps that it reported: missing ones were lost
+//     a server that ran before    compares that with the timestamps that it reported: missing ones were lost
 //     a server that has started   knows nothing about earlier commits, so it assumes a loss
 //
 // If commits are lost, the epoch is renewed, once for each history, and all devices pull again.
@@ -197,7 +197,7 @@ final class TimelineWatch: Sendable {
         )
     }
 
-    // MARK: - Reported stamps
+    // MARK: - Reported timestamps
 
     /// Returns the tables with reported timestamps that are later than at the beginning of the history.
     private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {

@@ -43,7 +43,7 @@ package final class PostgresCopy {
     }
 
     private func transaction(_ body: () throws -> Void) throws {
-        // With this setting, the triggers do not stamp the rows.
+        // With this setting, the triggers assign no timestamps to the rows.
         try connection.execute("BEGIN; SET LOCAL tideline.own = 'on'")
         try body()
         try connection.execute("COMMIT")

@@ -1,7 +1,7 @@
 // CountingFlag: while the time is recent, a reader can continue its list by these counts.
 //
-// Writers read the mark while they hold the lock of the clock, so it is set under that lock, which another
-// transaction may hold for long. A mark is valid for a day, so a reader rarely has to set it.
+// Writers read the flag while they hold the lock of the clock, so it is set under that lock, which another transaction
+// may hold for long. A flag is valid for a day, so a reader rarely has to set it.
 
 import TidelineCore
 import TidelinePostgres
@@ -14,9 +14,9 @@ struct CountingFlag: Sendable {
     /// Returns the time in microseconds since 1970; nil for the time of the database.
     private let now: (@Sendable () -> Int64)?
 
-    /// The age in microseconds below which the mark is not set again.
+    /// The age in microseconds below which the flag is not set again.
     static let youngTime: Int64 = 3_600_000_000
-    /// The age below which a failure to set the mark is ignored, because enough time is left for a list that is being
+    /// The age below which a failure to set the flag is ignored, because enough time is left for a list that is being
     /// read.
     static let oldTime = PostgresClock.countedTime / 2
     /// How long a reader waits for the lock of the clock, in milliseconds; its thread is blocked in the meantime.
@@ -29,14 +29,14 @@ struct CountingFlag: Sendable {
         self.now = now
     }
 
-    /// Returns the age of the mark in microseconds; nil if there is none.
+    /// Returns the age of the flag in microseconds; nil if there is none.
     func age(_ read: PostgresRead) throws -> Int64? {
         let found = try read.one(readCounted)
         let counted = found.integer(0, 0)
         return counted > 0 ? (now?() ?? found.integer(0, 1)) - counted : nil
     }
 
-    /// Sets the mark to the current time.
+    /// Sets the flag to the current time.
     ///
     /// - Returns: False if another transaction does not release the lock in time, or in a deadlock.
     func put(_ read: PostgresRead) throws -> Bool {
@@ -54,7 +54,7 @@ struct CountingFlag: Sendable {
         }
     }
 
-    /// Reads the mark and the current time, both in microseconds.
+    /// Reads the flag and the current time, both in microseconds.
     private var readCounted: PostgresStatement {
         PostgresStatement(
             """
@@ -80,9 +80,9 @@ struct CountingFlag: Sendable {
 struct CountedClocks {
     private var times: [String: UInt64] = [:]
 
-    /// The time for which that is remembered, in nanoseconds; far less than the validity of a mark.
+    /// The time for which that is remembered, in nanoseconds; far less than the validity of a flag.
     private static let time: UInt64 = 3_600_000_000_000
-    /// The maximum number of remembered clocks; the marks of other clocks are read again.
+    /// The maximum number of remembered clocks; the flags of other clocks are read again.
     private static let clocksMax = 10_000
 
     func isKnown(_ clock: String, at time: UInt64) -> Bool {

@@ -150,7 +150,7 @@ extension PostgresTable {
 
     /// Returns the clock; a missing table has the initial one.
     ///
-    /// - Throws: ``OutdatedTable`` if the table has another schema version than this one, and ``ReplicaIsBehind``.
+    /// - Throws: ``OutdatedTable`` if the table has a schema version other than this one, and ``ReplicaIsBehind``.
     func clock(_ result: PostgresResult, _ read: PostgresRead) throws -> TableClock {
         guard result.count > 0 else {
             try read.reach?.check(TableClock())
@@ -166,7 +166,7 @@ extension PostgresTable {
         return clock
     }
 
-    /// Throws if the table has another schema version in the database.
+    /// Throws if the table has a different schema version in the database.
     func check(form: Int64, _ connection: PostgresConnection) throws {
         guard let own = table.definition.form, own != form else { return }
         if let stored = try PostgresSchemaChange.storedSoon(clock, connection) {

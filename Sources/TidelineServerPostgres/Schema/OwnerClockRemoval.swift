@@ -1,8 +1,8 @@
 // OwnerClockRemoval: migrates a database whose tables had a clock for each owner.
 //
-// Servers up to storage format 4 had the table option `"clock": "owner"`: the rows of an owner were stamped by a clock
-// in `tideline.owner_clocks`, and the columns of such a table were stored after the name of the owner column. Every
-// table has one clock now (docs/decisions/0003-one-clock-per-table.md).
+// Servers up to storage format 4 had the table option `"clock": "owner"`: the rows of an owner got their timestamps
+// from a clock in `tideline.owner_clocks`, and the columns of such a table were stored after the name of the owner
+// column. Every table has one clock now (docs/decisions/0003-one-clock-per-table.md).
 
 import TidelineCore
 import TidelinePostgres

@@ -1,6 +1,6 @@
 // PostgresAdoption+Rejections: the reasons why an existing table cannot be served in its current form.
 //
-// They are checked before anything is changed, also by a dry run: a change that fails halfway would only report the
+// They are checked before anything is changed, even in a dry run: a change that fails halfway would only report the
 // error of PostgreSQL.
 
 import TidelineCore

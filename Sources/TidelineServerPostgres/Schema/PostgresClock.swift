@@ -37,8 +37,8 @@ enum PostgresClock {
     /// - Parameters:
     ///   - last: The last timestamp.
     ///   - now: The time in microseconds since 1970.
-    ///   - isCounted: Whether a reader may count the rows of the millisecond of `last`, so that the
-    ///     next ones must belong to another.
+    ///   - isCounted: Whether a reader may count the rows of the millisecond of `last`, so that later rows must belong
+    ///     to a later millisecond.
     /// - Returns: A timestamp that is not assigned yet.
     static func next(after last: Int64, now: Int64, isCounted: Bool) -> Int64 {
         let timestamp = max(last + spacing, now)

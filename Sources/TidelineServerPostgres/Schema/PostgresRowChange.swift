@@ -1,6 +1,6 @@
 // PostgresRowChange: performs schema steps.
 //
-// A row counts as changed if a device that has it would show other values than the server. It moves to the end of the
+// A row counts as changed if a device that has it would show values other than the server's. It moves to the end of the
 // order of `updatedAt`, so that devices pull it again.
 
 import TidelineCore

@@ -13,8 +13,8 @@ struct SchemaLosses {
     /// The tables that have lost triggers, so that external writes were not reported to devices.
     private(set) var withoutTriggers: Set<String> = []
 
-    /// - Throws: ``SchemaError`` if a declared column has another type, or if another program recreated a table
-    ///   or moved it out of the search path.
+    /// - Throws: ``SchemaError`` if a declared column has a different type, or if another program recreated a table or
+    ///   moved it out of the search path.
     init(
         of stored: [TableDefinition],
         for declared: [TableDefinition],

@@ -1,8 +1,8 @@
 // PostgresColumn: values in PostgreSQL.
 //
-// Values inside the server have the same form for every database (StoredDefault.swift): instants are microseconds
-// since 1970; dates, times, UUIDs and decimals are texts. PostgreSQL has types for them. A column that is not
-// nullable may contain the empty text instead of a date, a time or a UUID; this text is null in PostgreSQL.
+// Values inside the server have the same form for every database (StoredDefault.swift): instants are microseconds since
+// 1970; dates, times, UUIDs and decimals are strings. PostgreSQL has types for them. A column that is not nullable may
+// contain the empty string instead of a date, a time or a UUID; this string is null in PostgreSQL.
 
 import Foundation
 import TidelineCore

@@ -20,7 +20,7 @@ final class DerivedTables: Sendable {
     }
 }
 
-/// The values that are derived once from a table: its columns and its SQL texts.
+/// The values that are derived once from a table: its columns and its SQL statements.
 final class PostgresTable: Sendable {
     let table: Table
     let name: String

@@ -1,6 +1,6 @@
 // PostgresUnique: `unique` rules.
 //
-// The index decides, also between servers. The search only finds out which write of a group is rejected, so it runs
+// The index decides, even between servers. The search only finds out which write of a group is rejected, so it runs
 // only in a transaction in which some group has failed.
 
 import TidelineCore

@@ -44,7 +44,7 @@ final class PostgresThreads: Sendable {
         var isStopped = false
         /// The running jobs, by thread number.
         var jobs: [Int: Running] = [:]
-        /// Whether a check for jobs that have used up their share is scheduled.
+        /// Whether a check for jobs that have used up their time slice is scheduled.
         var isCheckDue = false
         var running = 0
         var ended: [CheckedContinuation<Void, Never>] = []
@@ -193,7 +193,7 @@ final class PostgresThreads: Sendable {
 
     // MARK: - Shares
 
-    /// Interrupts jobs that have used up their share while other callers wait, now or when their share ends.
+    /// Interrupts jobs that have used up their time slice while other callers wait, now or when it ends.
     private func interruptLongJobs() {
         let now = Uptime.now()
         let (found, next) = state.withLock { state -> ([@Sendable () -> Void], UInt64?) in

@@ -12,7 +12,7 @@ extension PostgresBatch {
     /// The tables of the writes, and those that their references concern.
     var allTables: [PostgresTable] { Array(tables.joined()) + related }
 
-    /// Returns whether the batch was built for another schema version of a table than this one.
+    /// Returns whether the batch was built for a schema version of a table other than this one.
     func isOutdated(by form: Int64?, of clock: String) -> Bool {
         allTables.contains { table in
             let own = table.table.definition.form

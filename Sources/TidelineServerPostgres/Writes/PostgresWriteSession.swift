@@ -110,7 +110,7 @@ final class PostgresWriteSession: WriteSession {
             if !retry.skipsLocked || !tables.isEmpty {
                 round.blocked[index] = Set(tables.map { ContendedLock.table($0) })
             } else if try round.outdated(batch) == nil {
-                // An outdated batch was built for another schema version than the one in which the rows were read.
+                // An outdated batch was built for a schema version other than the one in which the rows were read.
                 round.blocked[index] = round.missing(batch)
             }
         }

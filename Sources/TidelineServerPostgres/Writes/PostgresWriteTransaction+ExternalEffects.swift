@@ -1,8 +1,8 @@
 // PostgresWriteTransaction: the effects of external triggers, rules and constraints on the rows of a transaction.
 //
 // If there are any, only the changed columns of a row are sent, and the rows are read back. If a row was not stored,
-// its write is rejected. If its values were changed, it gets another timestamp, as if the change had followed the
-// write. So the device that gets its own values in the answer pulls the changed ones.
+// its write is rejected. If its values were changed, it gets a new timestamp, as if the change had followed the write.
+// So the device that gets its own values in the answer pulls the changed ones.
 
 import TidelineCore
 import TidelinePostgres

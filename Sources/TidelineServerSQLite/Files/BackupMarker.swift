@@ -15,8 +15,8 @@ package enum BackupMarker {
 
     /// Records that a backup was made; if the folder does not accept the file, the backup is still valid.
     ///
-    /// An existing file that is not empty has another purpose, and may be the backup itself. It is kept, and
-    /// its time is reported.
+    /// An existing file that is not empty has a different purpose, and may be the backup itself. It is kept, and its
+    /// time is reported.
     package static func put(on database: String) {
         let path = path(of: database)
         var status = stat()

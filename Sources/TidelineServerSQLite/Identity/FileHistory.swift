@@ -1,8 +1,8 @@
 // FileHistory: recognizes an earlier state of a file.
 //
-// The file has an identity that each start replaces. The lock file next to it contains the same identity and the
-// newest commit timestamp. A copy that was put back by hand has another identity or an older commit, so links and
-// cursors of devices may refer to changes that it does not have.
+// The file has an identity that each start replaces. The lock file next to it contains the same identity and the newest
+// commit timestamp. A copy that was put back by hand has a different identity or an older commit, so links and cursors
+// of devices may refer to changes that it does not have.
 
 import Foundation
 import TidelineCore

@@ -318,7 +318,7 @@ final class FileWatch: Sendable {
     private enum Comparison {
         /// The file has these commits, or a checkpoint of this server explains the difference.
         case current
-        /// The file lacks commits that were copied to it, or has another identity.
+        /// The file lacks commits that were copied to it, or has a different identity.
         case older
         /// The file is not a whole database without its log.
         case unreadable

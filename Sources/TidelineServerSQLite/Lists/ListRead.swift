@@ -43,7 +43,7 @@ struct ListRead {
         guard let tie = request.tie else { return try page(database, offset: request.offset) }
         let ties = table.head.ties
         let departures = ties.departureCount()
-        // The flag is set before the snapshot, so that later writes get another millisecond.
+        // The flag is set before the snapshot, so that later writes get a different millisecond.
         table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         while true {
             let left = request.offset > 0 ? ties.left(tie) : 0

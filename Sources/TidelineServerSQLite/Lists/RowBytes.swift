@@ -195,7 +195,7 @@ struct RowBytes: ~Copyable {
             Timestamp(microseconds: minute &* 60_000_000).write(to: &text)
             text.append(UInt8(ascii: "\""))
             append(text)
-            // A year of more than four digits has another format, and cannot be copied.
+            // A year of more than four digits has a different format, and cannot be copied.
             self.minute = text.count == Self.dateSize ? minute : .min
             minutePlace = start
         }

@@ -1,8 +1,8 @@
 // ReadThreads: brief and long reads.
 //
 // The first thread is reserved for brief reads: a read that is not known to be long begins as one, and if it does not
-// end in time, it restarts as a long read. The second one is reserved for long reads that were not interrupted yet.
-// If a long read has used up its share while other callers wait, it is interrupted, and restarts at the end of the
+// end in time, it restarts as a long read. The second one is reserved for long reads that were not interrupted yet. If
+// a long read has used up its time slice while other callers wait, it is interrupted, and restarts at the end of the
 // queue. So many long lists, of one caller or of several, do not delay the short ones.
 
 import Dispatch

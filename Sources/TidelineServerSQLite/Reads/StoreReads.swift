@@ -33,8 +33,7 @@ struct RowTooLargeForLoop: Error {}
 
 /// A runner of reads: on the caller's thread, on readers, or on the writing connection.
 final class StoreReads: Sendable {
-    /// The maximum number of bytes of a row's texts and blobs, and of a page, that are read on the caller's
-    /// thread.
+    /// The maximum number of bytes of a row's strings and blobs, and of a page, that are read on the caller's thread.
     static let loopBytesMax = 64 << 10
 
     private let writer: SQLiteWriter

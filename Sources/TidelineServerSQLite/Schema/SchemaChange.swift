@@ -59,7 +59,7 @@ struct SchemaChange {
     /// Creates the table, or its missing columns, in the open transaction.
     ///
     /// - Returns: The table with all its columns, and with its name in the database.
-    /// - Throws: ``SchemaError`` if the database already has such a column with another type.
+    /// - Throws: ``SchemaError`` if the database already has such a column with a different type.
     func grow(_ table: TableDefinition, isFiltered: Bool) throws -> TableDefinition {
         // Only this table is read, because a caller may have created many tables with many columns.
         let stored = try Self.storedTable(table.name, database)

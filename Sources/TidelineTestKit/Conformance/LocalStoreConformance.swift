@@ -5,7 +5,7 @@ import Foundation
 public import Tideline
 import TidelineCore
 
-/// The requirements of `LocalStore` as a list of checks, also for an app's own store.
+/// The requirements of `LocalStore` as a list of checks, which also run on an app's own store.
 ///
 /// ```swift
 /// @Test(arguments: LocalStoreConformance.all)
@@ -134,7 +134,7 @@ extension LocalStoreConformance {
         }
 
         func expect(_ found: [String], _ wanted: [String], _ what: String) throws {
-            // Texts are compared by their bytes.
+            // Strings are compared by their bytes.
             let isSame = found.map { Array($0.utf8) } == wanted.map { Array($0.utf8) }
             try expect(isSame, "\(what): \(found) instead of \(wanted)")
         }

@@ -1,4 +1,4 @@
-// PostgresPooler: each transaction may use another connection, and no session state survives the transaction.
+// PostgresPooler: each transaction may use a different connection, and no session state survives the transaction.
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// ScalarDecoder: decodes enums with raw values, and types that encode themselves as one text or number.
+// ScalarDecoder: decodes enums with raw values, and types that encode themselves as one string or number.
 
 import TidelineCore
 

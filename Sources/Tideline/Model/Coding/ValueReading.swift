@@ -1,7 +1,7 @@
 // ValueReading: converts the value of a column to a Swift type; nil if it does not fit.
 //
-// Numbers convert between their three kinds if nothing but binary precision is lost (FaithfulNumber).
-// Texts convert to the types that have a text form. Null is not handled here.
+// Numbers convert between their three kinds if nothing but binary precision is lost (FaithfulNumber). Strings convert
+// to the types that have a text form. Null is not handled here.
 
 import Foundation
 import TidelineCore

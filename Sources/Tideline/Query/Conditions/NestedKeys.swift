@@ -81,7 +81,7 @@ enum NestedKeys {
 extension QueryExpression {
     /// The member or the element of a document, as a property of a Swift type reads it.
     ///
-    /// JSON has no instants, UUIDs, bytes and times of day: their texts are cast, because two texts can be the same
+    /// JSON has no instants, UUIDs, bytes and times of day: their strings are cast, because two strings can be the same
     /// value.
     func read(as type: Any.Type) -> QueryExpression {
         let type = PropertyType.unwrapped(type)

@@ -29,7 +29,7 @@ public struct SQLRequest: Sendable {
 public struct SQLRows: Sendable {
     /// The names of the columns of the result.
     public var columns: [String]
-    /// The values of each row: null, integers, numbers, texts and binary data.
+    /// The values of each row: null, integers, numbers, strings and binary data.
     public var rows: [[Value]]
     /// The tables that the statement reads, with the names of the request.
     public var tables: Set<String>

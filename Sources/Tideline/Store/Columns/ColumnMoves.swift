@@ -1,8 +1,8 @@
 // ColumnMoves: stores rows again if the columns of a model changed since the file was last opened.
 //
-// The values of a column that was unknown before are among the unknown members of the rows, and a column of
-// another type has other cells. The rows are stored again in the transaction that opens the store. A column
-// that the model does not have is kept, because other programs may use the file.
+// The values of a column that was unknown before are among the unknown members of the rows, and a column of a different
+// type has different cells. The rows are stored again in the transaction that opens the store. A column that the model
+// does not have is kept, because other programs may use the file.
 
 import TidelineCore
 import TidelineSQLite

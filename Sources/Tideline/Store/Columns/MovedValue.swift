@@ -1,8 +1,7 @@
 // MovedValue: values of a column whose type changed.
 //
-// A value is converted only if the result means the same in the new type: a text that is written like the
-// number, or a date to its text. Any other value is not changed, and a read of the property reports that it
-// does not fit.
+// A value is converted only if the result means the same in the new type: a string that is written like the number, or
+// a date to its text. Any other value is not changed, and a read of the property reports that it does not fit.
 
 import Foundation
 import TidelineCore
@@ -42,7 +41,7 @@ enum MovedValue {
 
     private static func number(_ value: Value) -> Value? {
         switch value {
-        // Excludes texts such as `007`, because another text means the same number.
+        // Excludes strings such as `007`, because another string means the same number.
         case .string(let text):
             Double(text).flatMap { number in
                 let isWrittenSo = "\(number)" == text || Int64(text).map(String.init) == text

@@ -27,7 +27,7 @@ struct RequiredDefaults: Sendable {
     private let tables: [Table]
     /// The names of the tables and columns that stay on the device.
     ///
-    /// The store has it for commands that compare the file of a store with a server.
+    /// The store keeps it for the commands that compare a store file with a server.
     private let localNames: [String]
 
     init(_ catalog: TableCatalog, models: [any SyncRecord.Type]) throws {

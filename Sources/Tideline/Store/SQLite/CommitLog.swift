@@ -20,7 +20,7 @@ final class CommitLog: Sendable {
 
     /// The maximum number of transactions that are kept.
     ///
-    /// An observation that was last reached by an earlier transaction reads all of its rows again.
+    /// An observation whose last state is older reads all of its rows again.
     private static let commitsMax = 512
     /// The maximum number of their rows, which bounds the memory.
     private static let rowsMax = 4096

@@ -33,7 +33,7 @@ struct SQLiteRelatedReads {
         }
     }
 
-    /// Reads the rows of each key with a separate statement, for a SQLite without JSON or window functions.
+    /// Reads the rows of each key with a separate statement, for a version of SQLite without JSON or window functions.
     private func rowsOfEachKey(
         _ query: KeyedQuery,
         in name: String,

@@ -11,7 +11,7 @@ extension SQLiteStore {
     /// The number of the file in its file system, with the time of its creation (Apple platforms) or an
     /// identifier of the file system.
     ///
-    /// A copy has another number, and so does a file that was moved to another volume or restored to another
+    /// A copy has a different number, and so does a file that was moved to another volume or restored to another
     /// device. Nil for a store in memory.
     public var fileIdentity: String? {
         guard path != ":memory:" else { return nil }

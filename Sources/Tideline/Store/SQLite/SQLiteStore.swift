@@ -42,7 +42,7 @@ public final class SQLiteStore: LocalStore {
     /// The size to which a longer log is truncated.
     static let logBytesKept = 8 << 20
 
-    /// The page cache of a connection that reads: 8 MiB, used as far as needed.
+    /// The page cache of a connection that reads: at most 8 MiB.
     ///
     /// The rows of many keys are found by an index, in an order that visits each page several times. With SQLite's
     /// default of 2 MiB, a table of more than that would be read from the file again and again.
@@ -398,7 +398,8 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Runs a read, and repeats it after an index was brought up to date, because another program has changed rows.
+    /// Runs a read; if an index has to be brought up to date, because another program has changed rows, repeats the
+    /// read afterward.
     ///
     /// It is a search index or a localized index.
     func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {

@@ -40,7 +40,7 @@ struct SQLiteTable: Sendable {
     /// The name of each column as a member of a JSON object, in UTF-8; empty if it has characters that JSON may
     /// escape.
     let memberNames: [[UInt8]]
-    /// The search index in the file; nil if the model declares none, or the file has another one.
+    /// The search index in the file; nil if the model declares none, or the file has a different one.
     var search: SearchTables?
     /// The localized indexes; nil if the model declares none, or the file has others.
     var order: OrderTables?
@@ -93,7 +93,7 @@ struct SQLiteTable: Sendable {
             insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(placeholders))"
             return
         }
-        // A replaced row would get another rowid, by which the search index knows it, and would count as changed in
+        // A replaced row would get a different rowid, by which the search index knows it, and would count as changed in
         // all columns.
         let changes = names.filter { $0 != "\"id\"" }.map { "\($0) = excluded.\($0)" }
         insert = """

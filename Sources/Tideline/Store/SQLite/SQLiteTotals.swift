@@ -55,7 +55,7 @@ struct SQLiteTotals {
         }
     }
 
-    /// Adds decimals, which SQLite has as texts, here.
+    /// Adds decimals in memory, because SQLite stores them as strings.
     private func decimals(_ value: SQL) throws -> [RowTotals] {
         var sums: [Value: TotalsSum] = query.group == nil ? [.null: TotalsSum()] : [:]
         let list: SQL = group.map { $0 + ", " + value } ?? "NULL, " + value
@@ -95,7 +95,7 @@ struct SQLiteTotals {
 }
 
 extension SQLiteStoreSQL {
-    /// Returns a column, with the value of rows that have none.
+    /// Returns a column, with the value that counts for rows without one.
     static func value(of column: TotalsQuery.Column, _ table: SQLiteTable) -> SQL {
         let field = QueryExpression(.field(column.name))
         return renderer(table).value(

@@ -201,7 +201,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         return plan
     }
 
-    /// Binds the values of a row; returns false if SQL does not see each of them as the same value.
+    /// Binds the values of a row; returns false if SQL would read a different value from one of their columns.
     private func bind(_ row: Row, _ plan: PutPlan) -> Bool {
         let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues

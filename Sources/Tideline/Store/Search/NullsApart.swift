@@ -6,10 +6,10 @@
 import TidelineCore
 
 extension TableQuery {
-    /// Two queries whose results make up the result, one after the other; nil if the condition has no part that null or
-    /// a comparison of the first sort key satisfies.
+    /// Two queries whose results, one after the other, are the result of this one: for rows with and without null in
+    /// the first sort key. Nil if no part of the condition has the form "null, or a comparison of the first sort key".
     ///
-    /// The limit of the second query is that of the whole.
+    /// The second query has the limit of the whole query.
     var nullsApart: (first: TableQuery, second: TableQuery)? {
         guard limit != nil, offset == 0, !searches, let key = order.first, let filter else {
             return nil
@@ -44,7 +44,7 @@ extension QueryExpression {
         kind == .compare(.eq, value, .null)
     }
 
-    /// Whether the condition is a comparison with the value that is false if it is null.
+    /// Whether the condition is a comparison with the value that is false if the value is null.
     fileprivate func comparesWithoutNull(_ value: QueryExpression) -> Bool {
         switch kind {
         case .compare(.ne, value, .null): true

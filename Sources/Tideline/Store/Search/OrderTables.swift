@@ -1,4 +1,4 @@
-// OrderTables: the localized indexes of a table, and the triggers that record the rows that they do not know.
+// OrderTables: the localized indexes of a table, and the triggers that record the rows that the indexes lack.
 //
 // Only this library knows the collation of such an index. An index on the table itself would prevent other programs
 // from writing to the table, and a damaged one would damage the table. The indexes are therefore on a copy of their
@@ -18,7 +18,7 @@ struct OrderTables: Sendable {
     /// The columns of the copy.
     private let columns: [ColumnDefinition]
 
-    /// Nil if the table has no such indexes, or this system no consistent order.
+    /// Nil if the table has no such indexes, or this system has no consistent order.
     init?(of schema: TableSchema) {
         indexes = schema.orderIndexes
         guard !indexes.isEmpty, schema.hasSystemColumns, LocalizedOrder.isConsistent else {

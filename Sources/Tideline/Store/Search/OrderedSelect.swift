@@ -10,7 +10,7 @@ struct OrderedSelect {
     private let filter: QueryExpression?
     private let order: [SortKey]
 
-    /// Nil if no index has the order of the query.
+    /// Creates the query; nil if no index has its order.
     ///
     /// The statement joins the copy that has the index. SQLite decides whether it starts with this index or with
     /// another one that excludes more rows.

@@ -11,7 +11,7 @@ struct RankedSelect {
     private let rest: QueryExpression?
     private let order: [SortKey]
 
-    /// Nil if the query is not ordered by rank.
+    /// Creates the query; nil if it is not ordered by rank.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for an order by rank without a search.
     init?(_ query: TableQuery, _ table: SQLiteTable) throws {
@@ -52,7 +52,8 @@ struct RankedSelect {
         """
     }
 
-    /// Returns the newest matches within the limit and offset of the query; nil if they do not include all of these.
+    /// Returns those of the newest matches that the limit and offset of the query select; nil if the query needs more
+    /// matches.
     private func shown(_ newest: [Int64]) -> ArraySlice<Int64>? {
         guard isPlain, let limit = query.limit else { return nil }
         let (end, overflows) = query.offset.addingReportingOverflow(limit)

@@ -5,11 +5,11 @@ import TidelineSQLite
 
 /// An error that ends a transaction, which is repeated after the indexes of tables were brought up to date.
 ///
-/// They are search indexes, or indexes in the order of a language. Only a writer can update an index, and it can do so
-/// only in an open transaction.
+/// They are search indexes or localized indexes. Only a writer can update an index, and it can do so only in an open
+/// transaction.
 struct IndexBehind: Error {
     var tables: Set<String>
-    /// Whether an index is damaged, so that each has to be made again.
+    /// Whether an index is damaged, so that all of them have to be rebuilt.
     var isDamaged = false
 }
 
@@ -40,7 +40,7 @@ extension SQLiteTransaction {
         return try ranked.select(only: columns, from: matches(of: ranked))
     }
 
-    /// Returns the rows of a query with the places of the matches.
+    /// Returns the rows of a query with the positions of the matches.
     ///
     /// A query without words returns its rows without matches.
     func search(_ query: TableQuery, in name: String) throws -> [SearchedRow] {
@@ -77,8 +77,8 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Runs a query, and makes the search indexes that it uses, or an index in the order of a language, again if one of
-    /// them is damaged.
+    /// Runs a query; if an index is damaged, rebuilds the search indexes that it uses and the localized indexes, and
+    /// runs it again.
     func searching<Result>(
         _ query: TableQuery,
         _ table: String,
@@ -122,7 +122,7 @@ extension SQLiteTransaction {
         try search.update(in: database)
     }
 
-    /// Brings the indexes in the order of a language of a table up to date if the transaction may write.
+    /// Brings the localized indexes of a table up to date if the transaction may write.
     ///
     /// - Throws: ``IndexBehind`` if they are not up to date, and the transaction only reads.
     func updateOrder(of table: SQLiteTable) throws {
@@ -156,7 +156,7 @@ extension SyncError {
     }
 }
 
-/// A reader of the positions of matches in the texts of a row.
+/// A reader of the positions of matches in the columns of a row.
 private enum Excerpts {
     /// The maximum number of words of a snippet; SQLite's own limit is 64.
     private static let snippetWords = 32

@@ -1,7 +1,8 @@
-// SearchTables: the tables of a search index in a store file, and the triggers that record the rows it does not know.
+// SearchTables: the tables of a search index in a store file, and the triggers that record the rows that the index
+// lacks.
 //
-// Triggers write to an ordinary table which rows the index does not know yet, so that each program that writes rows
-// keeps the index right, even one without full-text search. The store brings the index up to date before it
+// Triggers record in an ordinary table which rows the index does not know yet, so that the index stays correct
+// whichever program writes rows, even one without full-text search. The store brings the index up to date before it
 // commits. Triggers that wrote to the index themselves would take three times as long: SQLite up to 3.40 writes the
 // index to its pages after each statement that fires them.
 
@@ -120,7 +121,7 @@ struct SearchTables: Sendable {
 
     // MARK: - Definition
 
-    /// Returns whether the file has the index with this definition, and this SQLite can use it.
+    /// Returns whether the file has the index with this definition, and this version of SQLite can use it.
     func exist(in database: Database) throws -> Bool {
         guard database.hasFullTextSearch else { return false }
         let statement = try database.prepare(
@@ -159,7 +160,7 @@ struct SearchTables: Sendable {
         return isFound
     }
 
-    /// Creates the index and adds all rows, if this SQLite has full-text search.
+    /// Creates the index and adds all rows, if this version of SQLite has full-text search.
     ///
     /// `progress` receives the number of rows that were added so far.
     func make(in database: Database, _ progress: (Int) throws -> Void) throws {

@@ -51,7 +51,7 @@ public protocol Authentication: Sendable {
 /// }
 /// ```
 public struct SignInRequired: Error, Sendable, Hashable {
-    /// The reason, as a text for the user; it becomes part of the error's message.
+    /// The reason, as text for the user; it becomes part of the error's message.
     public var reason: String?
 
     /// Creates the error.

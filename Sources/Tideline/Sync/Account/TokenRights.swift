@@ -1,4 +1,4 @@
-// TokenRights: detects that a new token has other rights.
+// TokenRights: detects that a new token has different rights.
 
 import Foundation
 import TidelineCore

@@ -23,7 +23,7 @@ public struct UnacceptedRows: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Parameters:
     ///   - rows: The rows; the first ``rowsMax`` are kept.
-    ///   - count: The number of operations; nil for one for each row.
+    ///   - count: The number of operations; nil if there is one for each row.
     public init(_ rows: [UnacceptedRow] = [], count: Int? = nil) {
         self.count = count ?? rows.count
         self.rows = Array(rows.prefix(Self.rowsMax))

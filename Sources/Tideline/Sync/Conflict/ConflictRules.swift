@@ -76,9 +76,9 @@ package enum ConflictRules {
         if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
             return .retry(withNewRequest(operation))
         }
-        // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown, this applies
-        // only if the tombstone has other values, because it may result from this insert, deleted since. An
-        // insert that was edited after an attempt has more changes than the tombstone.
+        // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown, this applies only if
+        // the tombstone has different values, because it may result from this insert, deleted since. An insert that was
+        // edited after an attempt has more changes than the tombstone.
         if isInsertDeletedSince(operation, payload, server) {
             return .alreadyApplied(server)
         }
@@ -203,7 +203,8 @@ package enum ConflictRules {
 
     /// Whether no attempt took effect.
     ///
-    /// If one did, a base value in the server's row may be a change that was reverted since.
+    /// Otherwise a column of the server's row that has its base value may have been changed by an attempt and reverted
+    /// since.
     private static func isCertain(_ operation: QueuedOperation, isFirstAnswer: Bool) -> Bool {
         !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
     }

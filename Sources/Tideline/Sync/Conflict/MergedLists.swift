@@ -1,10 +1,10 @@
 // MergedLists: merges of lists.
 //
-// Pure. Null is an empty list; nil is a value of another kind.
+// Pure. Null is an empty list; nil is a value of a different kind.
 
 import TidelineCore
 
-/// The merge of two changes of one list, which is a JSON array or the lines of a text.
+/// The merge of two changes of one list, which is a JSON array or the lines of a string.
 enum MergedLists {
     /// Returns the elements that either side has, except those of the base that one of them removed.
     static func union(base: Value?, mine: Value, theirs: Value) -> Value? {

@@ -24,7 +24,7 @@ struct OwnState: Sendable, Hashable {
 
     /// The replacement of a state.
     enum Successor: Sendable, Hashable {
-        /// Nothing: the state is current, and an update has set some of its columns.
+        /// No state: this one is current, and an update has set some of its columns.
         case none
         /// An accepted push of this device, which resulted in this version.
         case version(String)
@@ -361,7 +361,7 @@ extension QueueTransaction {
         try store.delete(ids: ids, in: SystemTables.ownStates)
     }
 
-    /// A number of states greater than a push adds in one transaction.
+    /// A number that exceeds the number of states that a push adds in one transaction.
     private static let ownStatesAtOnce = 2000
 }
 

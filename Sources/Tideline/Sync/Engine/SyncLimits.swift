@@ -79,7 +79,7 @@ public struct SyncLimits: Sendable, Hashable {
     /// without batches, so that the size of a transaction does not depend on the server.
     public var transactionBytesMax = 4 << 20
 
-    /// The maximum number of rows that a local delete changes in the rows that refer to the deleted one.
+    /// The maximum number of rows that a local delete changes because they refer to the deleted row, directly or not.
     ///
     /// They are read and changed in one transaction, which blocks other writes. They are pushed as one group only
     /// if there are fewer than ``transactionRowsMax``.

@@ -52,7 +52,7 @@ struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
     /// The references between the tables.
     let references: ModelReferences
-    /// The names by their lower case.
+    /// The names by their lowercase form.
     private let names: [String: String]
     /// The rules of the tables that have some.
     private let rules: [String: RowRules]

@@ -69,7 +69,7 @@ public struct SyncEvent: Sendable, Hashable {
         /// `lost` rows of all tables on this device are missing on the server, or are there only in an older
         /// state.
         public static let restoredServer = Self(.restoredServer)
-        /// The tables of the app were compared with those of the server, because a response had another
+        /// The tables of the app were compared with those of the server, because a response had a different
         /// `Tideline-Schema` than before: `differences` were found.
         ///
         /// ``SyncContext/knownSchemaDifferences`` has them.

@@ -173,7 +173,7 @@ struct PageApply {
         rows.removeAll(keepingCapacity: true)
     }
 
-    /// Removes rows that the server has deleted, and the records on this device that follow them.
+    /// Removes rows that the server has deleted, and applies the delete rules of the local records that refer to them.
     private func remove(_ ids: inout [Value], _ counts: inout Counts) throws {
         guard !ids.isEmpty else { return }
         let removed = try store.delete(ids: ids, in: table)
@@ -213,7 +213,7 @@ struct PageApply {
 
     /// Handles a row that is recorded as lost.
     ///
-    /// If the server has another state of it, the row remains lost until the app decides.
+    /// If the server has a different state of it, the row remains lost until the app decides.
     private func meetLost(
         _ row: Row,
         _ removal: Removal?,
@@ -358,7 +358,7 @@ struct PageApply {
         return counts
     }
 
-    /// Calls `body` with the ids that match a filter, in portions, so that `body` may remove the rows.
+    /// Calls `body` with batches of the ids that match a filter, so that `body` may remove the rows.
     private func eachID(_ filter: Filter?, _ body: (Value) throws -> Void) throws {
         var last: Value?
         while true {

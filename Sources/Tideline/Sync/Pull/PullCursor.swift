@@ -88,8 +88,8 @@ package struct PullCursor: Sendable, Hashable {
 
 /// The bit of a query in the membership masks of rows.
 ///
-/// A complete read of a query uses another bit. A row that the read does not return has only the former bits,
-/// which are cleared at the end. The read can therefore be interrupted at any time.
+/// A complete read of a query uses a different bit. A row that the read does not return has only the former bits, which
+/// are cleared at the end. The read can therefore be interrupted at any time.
 package struct QueryHold: Sendable, Hashable {
     package var number: Int
     /// The bits of former reads during a complete read, 0 for the first read; otherwise nil.

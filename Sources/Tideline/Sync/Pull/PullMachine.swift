@@ -15,8 +15,8 @@
 // end and are sent again, however the server pages. Only if T does not advance (a page of equal times)
 // does it follow the server's next link.
 //
-// If a cursor is no longer valid (another epoch, an expired link, tombstones that are gone), the query
-// restarts from the beginning. docs/SYNC.md has the reasons.
+// If a cursor is no longer valid (a different epoch, an expired link, tombstones that are gone), the query restarts
+// from the beginning. docs/SYNC.md has the reasons.
 
 import TidelineCore
 
@@ -228,7 +228,7 @@ package struct PullMachine: Sendable {
             guard isFollowingChanges, !hasRestarted else {
                 return finish(.rejected(status: status))
             }
-            // It may belong to another epoch, which the next response shows.
+            // It may belong to a different epoch, which the next response shows.
             epoch = nil
             return restart()
         default:

@@ -8,7 +8,7 @@ struct SettlementRules {
 
     /// `restored` are the operations whose row was restored to an older state than their base.
     ///
-    /// `resolved` are those whose base it has lost, and that it resolved from another state.
+    /// `resolved` are the operations whose base the server has lost, and that it resolved from a different state.
     ///
     /// `conditions` are stored with a rejection; nil if no response is a rejection.
     func plan(

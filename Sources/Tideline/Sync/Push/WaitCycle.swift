@@ -8,7 +8,7 @@ import TidelineCore
 /// The groups and operations that wait for each other.
 struct WaitCycle {
     let reader: QueueReader
-    /// The ids of the operations that are sent before.
+    /// The ids of the operations that are sent earlier.
     let taken: Set<Int64>
 
     /// A group, or an operation without one.
@@ -68,7 +68,7 @@ struct WaitCycle {
         }
     }
 
-    /// Returns the operations that are sent before some others, by their rows and by references.
+    /// Returns the operations that must be sent before these, because of their rows and of references.
     private func operations(
         before members: [QueuedOperation],
         _ delayed: inout DelayedChildren

@@ -1,8 +1,8 @@
 // KnownCommits: the latest commit of each table that the device knows of, from pages and from responses to
 // pushes.
 //
-// An insert keeps it. A tombstone with a later creation time cannot belong to a row that the app knew: it
-// results from this insert, which another copy of the store has sent.
+// An insert stores it. A tombstone with a later creation time cannot belong to a row that the app knew: it results from
+// this insert, which another copy of the store has sent.
 
 import TidelineCore
 

@@ -239,10 +239,9 @@ extension QueueTransaction {
 
     /// Handles the epoch of a page before the page is stored.
     ///
-    /// If the rows of the table have another epoch, all of them get the bit of former rows, and the lost rows
-    /// are requested again. The same applies to rows that this device sent before it pulled the table for the
-    /// first time, because they may have been sent to several epochs, or to a server that sends no epoch with
-    /// responses to writes.
+    /// If the rows of the table have a different epoch, all of them get the bit of former rows, and the lost rows are
+    /// requested again. The same applies to rows that this device sent before it pulled the table for the first time,
+    /// because they may have been sent to several epochs, or to a server that sends no epoch with responses to writes.
     func meet(_ epoch: String?, endpoint: String, _ table: String) throws {
         guard let epoch else { return }
         let known = try reader.epoch(table, endpoint: endpoint, otherThan: epoch)

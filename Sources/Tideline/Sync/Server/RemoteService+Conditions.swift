@@ -26,8 +26,8 @@ extension RemoteService {
     /// - Parameters:
     ///   - call: The write.
     ///   - dialect: The dialect of the request.
-    /// - Returns: A response in place of the write's, if the row has another version or the server did not respond; nil
-    ///   if the client should send the write.
+    /// - Returns: A response in place of the write's, if the row has a different version or the server did not respond;
+    ///   nil if the client should send the write.
     /// - Throws: The errors of a request.
     func answerBefore(
         _ call: Request,

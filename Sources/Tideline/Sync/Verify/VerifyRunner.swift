@@ -262,8 +262,7 @@ private struct VerifySteps: Sendable {
         return former.restore.hasLost(stored, server: row)
     }
 
-    /// Returns whether a row with the same version has other values on this device, because the file was
-    /// damaged.
+    /// Returns whether a row with the same version has different values on this device, because the file was damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
         let others: Set = [SystemColumn.deleted, MembershipMask.name]

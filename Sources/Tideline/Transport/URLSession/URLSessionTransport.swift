@@ -115,7 +115,7 @@ public final class URLSessionTransport: Transport {
     /// The longest time without data in a streamed call: a day.
     private static let streamSilenceMax: TimeInterval = 86_400
 
-    /// The maximum size of a part of a body without line ends, in bytes.
+    /// The size at which a part of a streamed body ends if it contains no line end, in bytes.
     private static let pieceBytesMax = 4096
 
     private func opened(

@@ -103,8 +103,8 @@ extension QueryExpression {
 
     /// Returns the type of an arithmetic result.
     ///
-    /// Two integers result in an integer (a double for `divby`), and decimals in a decimal, also with an
-    /// integer; any other operand makes the result a double.
+    /// Two integers result in an integer (a double for `divby`), and decimals in a decimal, even with an integer; any
+    /// other operand makes the result a double.
     private static func result(
         _ operation: Arithmetic,
         _ left: ExpressionType,

@@ -109,7 +109,7 @@ extension FilterChecker {
         }
         var expression = operand.expression
         expression.kind = .value(fitting)
-        // A text that was read as a date counts as a date, although its value is still a text.
+        // A string that was read as a date counts as a date, although its value is still a string.
         guard case .string = fitting else { return (expression, ExpressionType(of: fitting)) }
         return (expression, type)
     }

@@ -1,20 +1,21 @@
-// LocalizedOrder: the order of texts by the rules of a language, the same one in memory and in SQLite.
+// LocalizedOrder: the order of strings by the rules of a language, the same one in memory and in SQLite.
 //
-// Foundation skips the part in which two texts are equal apart from case and width, and passes only the rest to ICU.
-// That is not consistent: the beginning of a text may decide how its end is read ("ch" is one letter in Czech), so that
-// three texts can form a cycle. ICU's comparison of whole texts is consistent. Two different control characters in
-// front of the texts, which have no weight in that comparison, make Foundation pass the whole texts.
+// Foundation skips the part in which two strings are equal apart from case and width, and passes only the rest to ICU.
+// That is not consistent: the beginning of a string may decide how its end is read ("ch" is one letter in Czech), so
+// that three strings can form a cycle. ICU's comparison of whole strings is consistent. So each string is prefixed with
+// a different control character. These have no weight in that comparison, but they make Foundation pass the whole
+// strings.
 
 package import Foundation
 
-/// The order of texts by the rules of a language and region, as Finder and the Files app sort names.
+/// The order of strings by the rules of a language and region, as Finder and the Files app sort names.
 ///
-/// Accents, width and letter case only decide between texts that are equal otherwise, and numbers are ordered by their
-/// value. Two texts are equal only if they are canonically equivalent, as for `==`. The order is total and consistent,
-/// so that an index can rely on it.
+/// Accents, width and letter case only decide between strings that are equal otherwise, and numbers are ordered by
+/// their value. Two strings are equal only if they are canonically equivalent, as for `==`. The order is total and
+/// consistent, so that an index can rely on it.
 package struct LocalizedOrder: Hashable, Sendable {
     private let locale: Locale
-    /// Whether ``PlainTextOrder`` decides the order of plain texts.
+    /// Whether ``PlainTextOrder`` decides the order of plain strings.
     private let isPlain: Bool
 
     package init(_ locale: Locale) {
@@ -35,7 +36,7 @@ package struct LocalizedOrder: Hashable, Sendable {
         return one == two ? 0 : one < two ? -1 : 1
     }
 
-    /// Returns the order of two texts in UTF-8.
+    /// Returns the order of two strings in UTF-8.
     package func compare(
         _ one: UnsafeBufferPointer<UInt8>,
         _ two: UnsafeBufferPointer<UInt8>
@@ -45,7 +46,7 @@ package struct LocalizedOrder: Hashable, Sendable {
         return compare(String(decoding: one, as: UTF8.self), String(decoding: two, as: UTF8.self))
     }
 
-    /// Returns the order of two values; nil if one of them is not a text.
+    /// Returns the order of two values; nil if one of them is not a string.
     package func compare(_ one: Value, _ two: Value) -> Int? {
         guard case .string(let one) = one, case .string(let two) = two else { return nil }
         return compare(one, two)
@@ -80,7 +81,8 @@ package struct LocalizedOrder: Hashable, Sendable {
     /// The name of the collation in SQLite, which names the locale and the version of its order.
     package var collation: String { Self.prefix + version + "." + locale.identifier }
 
-    /// Returns the order of a collation; nil if it is another collation, or one of another version of the order.
+    /// Returns the order of a collation; nil if it is a different collation, or one of a different version of the
+    /// order.
     package init?(collation: String) {
         guard collation.hasPrefix(Self.prefix) else { return nil }
         let parts = collation.dropFirst(Self.prefix.count).split(separator: ".", maxSplits: 1)
@@ -93,10 +95,10 @@ package struct LocalizedOrder: Hashable, Sendable {
 
     // MARK: - Version
 
-    /// A text that differs between two systems that order some texts differently, or may do so.
+    /// A string that differs between two systems if they order, or may order, some strings differently.
     ///
-    /// Foundation has no version of its order. This is a hash of the version of the operating system, which
-    /// contains the order, and of the order of some texts by the locale.
+    /// Foundation has no version of its order. This is a hash of the version of the operating system, which contains
+    /// the order, and of the order of some strings by the locale.
     package var version: String {
         Self.facts(locale).version
     }
@@ -134,7 +136,7 @@ package struct LocalizedOrder: Hashable, Sendable {
     /// The version of this file's comparison; change it together with the comparison.
     private static let format = 1
 
-    /// Texts that languages and versions of the rules order differently.
+    /// Strings that languages and versions of the rules order differently.
     private static let probes = [
         "", " ", "-", "_", "'", ".", "a", "A", "a b", "ab", "a-b", "ä", "Ä", "ae", "af", "å", "aa",
         "az", "æ",

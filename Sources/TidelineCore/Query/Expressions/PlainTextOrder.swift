@@ -2,13 +2,13 @@
 //
 // A comparison by Foundation takes 4 microseconds. Most comparisons of names are decided by a letter, a digit or a
 // space, which this order finds in a hundredth of that time. It agrees with Foundation: a locale uses it only if both
-// agree for some hundred pairs of texts.
+// agree for some hundred pairs of strings.
 
 import Foundation
 
-/// The order of texts that differ in ASCII letters, digits and spaces.
+/// The order of strings that differ in ASCII letters, digits and spaces.
 enum PlainTextOrder {
-    /// Returns the order of two texts in UTF-8; nil if other characters may decide it.
+    /// Returns the order of two strings in UTF-8; nil if other characters may decide it.
     static func compare(
         _ one: UnsafeBufferPointer<UInt8>,
         _ two: UnsafeBufferPointer<UInt8>
@@ -20,7 +20,7 @@ enum PlainTextOrder {
         }
     }
 
-    /// Returns whether the order is that of Foundation for a locale, as far as some hundred pairs of texts show.
+    /// Returns whether the order is that of Foundation for a locale, as far as some hundred pairs of strings show.
     static func agrees(with locale: Locale, _ compare: (String, String) -> Int) -> Bool {
         guard languages.contains(locale.language.languageCode?.identifier ?? "") else {
             return false
@@ -98,7 +98,7 @@ enum PlainTextOrder {
         while let first = one.weight, let second = two.weight {
             var order = 0
             if first == 0 || second == 0 {
-                // The same letter in both texts has the same weights.
+                // The same letter in both strings has the same weights.
                 guard one.hasSameLetter(as: two) else { return nil }
                 one.place += 2
                 two.place += 2

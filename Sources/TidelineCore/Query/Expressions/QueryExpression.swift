@@ -72,7 +72,7 @@ package struct QueryExpression: Sendable {
         /// Only a device can evaluate it. SQL: `"customerID" IN (SELECT "id" FROM "Customer" WHERE …)`.
         case related(RelatedRows)
 
-        /// A comparison of two texts in a localized order; false if one of them is null.
+        /// A comparison of two strings in a localized order; false if one of them is null.
         ///
         /// Only a device can evaluate it. SQL: `"name" COLLATE "tideline.localized.…" >= 'é'`.
         case localizedCompare(Comparison, QueryExpression, QueryExpression, LocalizedOrder)

@@ -23,7 +23,7 @@ public struct SortKey: Hashable, Sendable {
     /// Whether the smallest values come first; null is the smallest.
     public var isAscending: Bool
 
-    /// The order of texts by the rules of a language, which only a device supports; nil to order them by scalars.
+    /// The order of strings by the rules of a language, which only a device supports; nil to order them by scalars.
     package var localized: LocalizedOrder?
 
     package init(

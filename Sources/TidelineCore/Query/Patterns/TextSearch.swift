@@ -1,6 +1,6 @@
-// TextSearch: finds a text in another in linear time, whatever the two are (Knuth, Morris, Pratt).
+// TextSearch: finds a string in another one in linear time, whatever the two are (Knuth, Morris, Pratt).
 //
-// Callers choose both texts, and a search inside a database is one step that no deadline can interrupt.
+// Callers choose both strings, and a search inside a database is one step that no deadline can interrupt.
 
 import Foundation
 

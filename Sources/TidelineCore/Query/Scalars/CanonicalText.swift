@@ -1,6 +1,6 @@
 // CanonicalText: converts values that are stored as text to one spelling: decimals, UUIDs, dates, times of day.
 //
-// Equal values have equal texts, so that a database compares them with plain `=`.
+// Equal values have equal strings, so that a database compares them with plain `=`.
 
 package import Foundation
 

@@ -1,7 +1,7 @@
 // ScalarCasts: casts in memory and, registered as tl_*, in SQLite.
 //
-// A cast that fails returns null. Numbers lose their fraction when cast to whole ones; a text is
-// read as a literal of the type, and any value can be cast to its text in an answer.
+// A cast that fails returns null. Numbers lose their fraction when cast to whole ones; a string is read as a literal of
+// the type, and any value can be cast to its text in an answer.
 
 import Foundation
 

@@ -1,7 +1,7 @@
 // ScalarText: text functions in memory and, registered as tl_*, in SQLite.
 //
-// UTF-8 is searched as bytes: a match of whole texts begins and ends between scalars. Counts are
-// counts of Unicode scalars.
+// UTF-8 is searched as bytes: a match of whole strings begins and ends between scalars. Counts are counts of Unicode
+// scalars.
 
 /// The text functions of queries.
 package enum ScalarText {

@@ -46,7 +46,7 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
 
     private let steps: Steps
     private let state = Mutex(State())
-    /// A clock that is never set, in microseconds.
+    /// A monotonic clock, in microseconds.
     private let steady: @Sendable () -> Int64
     private let log: ServerLog
     private let metrics: StoreMetrics

@@ -18,8 +18,7 @@ package final class StoreMetrics: Sendable {
     package let readWaits = Histogram()
     /// The number of waiting reads.
     package let readsWaiting = Counter()
-    /// The number of reads that were interrupted because they had used up their share while other callers
-    /// waited.
+    /// The number of reads that were interrupted because they had used up their time slice while other callers waited.
     package let readRestarts = Counter()
     /// The number of pages from a replica; of pages for which it lagged too far behind; and of pages that
     /// failed on it.

@@ -373,7 +373,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         outcomes.reserveCapacity(batches.count)
         var bytes = 0
         for (index, batch) in batches.enumerated() {
-            // A transaction has at least one batch, or the engine would not get on.
+            // A transaction has at least one batch; otherwise the engine would make no progress.
             if index > 0, transaction.isFull(answerBytes: bytes) { break }
             switch try transaction.admit(batch, at: index) {
             case .run:

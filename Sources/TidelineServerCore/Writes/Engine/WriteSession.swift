@@ -47,7 +47,7 @@ package protocol WriteSession: AnyObject, SendableMetatype {
         _ outcomes: inout [[GroupOutcome]?]
     ) throws
 
-    /// Ends what ``begin()`` began, after the batches were answered; without `stamps` if nothing was committed.
+    /// Ends what ``begin()`` began, after the batches were answered; without `timestamps` if nothing was committed.
     func end(_ timestamps: [TableTimestamp])
 
     /// The uptime at which blocked batches are retried.

@@ -16,8 +16,8 @@ package protocol WriteTransaction {
     /// Whether the transaction will be rolled back.
     var isDryRun: Bool { get }
 
-    /// Prepares the transaction to be rolled back: it checks every constraint before the outcome of a group,
-    /// and leaves everything alone that a rollback does not undo.
+    /// Prepares the transaction to be rolled back: it checks every constraint before the outcome of a group, and does
+    /// nothing that a rollback does not undo.
     mutating func beginDryRun()
 
     /// Returns whether the transaction includes a batch.

@@ -35,7 +35,7 @@ struct LockProbe {
         }
     }
 
-    /// Probes the locks of some tables; returns the clock of a table that another transaction has locked.
+    /// Probes the locks of these tables; returns the clock of a table that another transaction has locked.
     private mutating func probe(
         _ locks: Set<ContendedLock>,
         of tables: [String: PostgresTable],

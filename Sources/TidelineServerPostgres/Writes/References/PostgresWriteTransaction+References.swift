@@ -150,7 +150,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         state.holdsNewParents = true
     }
 
-    /// Locks and reads the rows that refer to some rows and are not deleted.
+    /// Locks and reads the rows that refer to any of these rows and are not deleted.
     mutating func lockChildren(
         of ids: [String],
         by edge: ReferenceEdge,

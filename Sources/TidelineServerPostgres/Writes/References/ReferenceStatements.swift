@@ -19,7 +19,7 @@ enum ReferenceStatements {
         "SELECT pg_advisory_xact_lock_shared(6072326743)"
     ).prepared
 
-    /// Returns the tables with pending cascades, of some tables in lower case.
+    /// Returns those of the tables, in lower case, that have pending cascades.
     static func pendingTables(_ names: [String]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -106,7 +106,7 @@ enum ReferenceStatements {
         return "\(column.quoted) = ANY($1::\(column.arrayType)) AND NOT \"deleted\""
     }
 
-    /// Returns the rows that refer to some rows, with one more than `countMax` if there are more.
+    /// Returns the rows that refer to any of these rows, with one more than `countMax` if there are more.
     static func children(
         of ids: [String],
         by edge: ReferenceEdge,
@@ -124,7 +124,7 @@ enum ReferenceStatements {
         ).prepared
     }
 
-    /// Returns the ids of rows, other than the parent itself, that refer to some rows.
+    /// Returns the ids of rows, other than the parent itself, that refer to any of these rows.
     static func findChildren(
         of ids: [String],
         by edge: ReferenceEdge,

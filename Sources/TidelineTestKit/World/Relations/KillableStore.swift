@@ -3,7 +3,7 @@
 import Synchronization
 import Tideline
 
-/// A store that fails from some transaction on, as if its process was killed.
+/// A store that fails from some transaction on, as if its process were killed.
 ///
 /// The next process uses another one, with the same content.
 final class KillableStore: LocalStore {

@@ -1,5 +1,4 @@
-// PageSummary: the input of PullMachine for a page, or for a page that did not arrive, and its output
-// to store with one.
+// PageSummary: the input of PullMachine about a page or a lost page, and its output, which is stored with a page.
 
 /// The properties of one page, without its rows.
 package struct PageSummary: Sendable, Hashable {

@@ -61,7 +61,7 @@ struct DryRunRunner {
         var closed: Set<RowKey> = []
         /// The bytes of the bodies so far.
         var bytes = 0
-        /// The outcomes and values of operations that were sent, until their place in the queue is reached: the
+        /// The outcomes and values of operations that were sent, until their position in the queue is reached: the
         /// operations of a transaction are sent together.
         private var sent: [Int64: (outcome: DryRun.Outcome, values: Row?)] = [:]
 

@@ -1,7 +1,7 @@
 // ServerFacts: the facts about the server that earlier runs of the app learned, and the installation id of the store.
 //
-// That a server rejected a batch is stored for its endpoint, with the time of the next attempt. That it
-// accepted one, or sent `Repeatability-Result`, is stored permanently.
+// If a server rejects a batch, this is stored for its endpoint, with the time of the next attempt. If it accepts one,
+// or sends `Repeatability-Result`, this is stored permanently.
 
 import Foundation
 import Synchronization

@@ -55,7 +55,7 @@ final class SharedSigns: Sendable {
 
     func rejectBatches(until: Date) { state.withLock { $0.batchesRejected = until } }
 
-    /// Whether a response has shown that `If-Match` arrives at the server, so that no proxy drops it.
+    /// Whether a response has shown that `If-Match` reaches the server, so that no proxy drops it.
     var passesConditions: Bool { state.withLock { $0.passesConditions } }
 
     func notePassesConditions() { state.withLock { $0.passesConditions = true } }

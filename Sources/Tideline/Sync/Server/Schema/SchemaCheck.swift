@@ -211,7 +211,7 @@ extension SyncContext {
 
     /// The differences between the tables of this app and those of the server that the last comparison found.
     ///
-    /// Automatic sync and ``SyncClient/syncOnce(deadline:_:)`` compare after a sync whose responses have another
+    /// Automatic sync and ``SyncClient/syncOnce(deadline:_:)`` compare after a sync whose responses have a different
     /// `Tideline-Schema` than before, send ``SyncEvent/Kind/schemaCompared``, and store the result, so that it is known
     /// when the app starts again. Before the first comparison, and with a server that has no schema document, there are
     /// none.
