@@ -10,7 +10,7 @@ import TidelineCore
 
 /// A value on one path, with the condition for that path.
 struct Alternative {
-    /// Nil if the value always applies.
+    /// The condition under which the value applies; nil if it always does.
     var guardCondition: QueryExpression?
     var value: QueryExpression
 }

@@ -266,7 +266,7 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the smallest value of a property that is not nil; nil without such values.
     ///
-    /// - Throws: The errors for a property that cannot be nil.
+    /// - Throws: The errors of the same method with a property that cannot be nil.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         _ query: Query<Record> = Query()

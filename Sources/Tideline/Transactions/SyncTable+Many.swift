@@ -83,7 +83,7 @@ extension SyncTable {
     /// Removes the records that match a closure over the columns and queues their deletes: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: The same errors as with a query. Errors of the closure are rethrown.
+    /// - Throws: The errors of the same method with a query. Errors of the closure are rethrown.
     @discardableResult
     public func delete(
         where condition: (Columns<Record>) throws -> Condition
@@ -142,7 +142,7 @@ extension SyncTable where Record: SyncRecord {
     /// Removes the records that match a predicate and queues their deletes: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: The same errors as with a query.
+    /// - Throws: The errors of the same method with a query.
     @discardableResult
     public func delete(
         where predicate: Predicate<Record>

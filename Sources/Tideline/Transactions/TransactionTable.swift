@@ -43,8 +43,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Stores new records and queues their inserts, in order.
     ///
-    /// - Throws: The errors for one record. The records before it are stored, and are rolled back if the transaction
-    ///   ends with the error.
+    /// - Throws: The errors of the same method with one record. The records before it are stored, and are rolled back
+    ///   if the transaction ends with the error.
     @discardableResult
     public func insert(_ records: [Record]) throws -> [Record] {
         guard !records.isEmpty else { return [] }
@@ -161,7 +161,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Stores records, whether they exist or not, in order, like ``upsert(_:)-(Record)``.
     ///
-    /// - Throws: The errors for one record, for the first one that cannot be stored.
+    /// - Throws: The errors of the same method with one record, for the first record that cannot be stored.
     @discardableResult
     public func upsert(_ records: [Record]) throws -> [Record] {
         try records.map { try upsert($0) }
@@ -195,7 +195,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Changes records and queues their updates, in order.
     ///
-    /// - Throws: The errors for one record, for the first one that cannot be stored.
+    /// - Throws: The errors of the same method with one record, for the first record that cannot be stored.
     @discardableResult
     public func update(_ records: [Record]) throws -> [Record] {
         try records.map { try update($0) }
@@ -203,7 +203,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Removes records and queues their deletes, in order.
     ///
-    /// - Throws: The errors for one record, for the first one that cannot be removed.
+    /// - Throws: The errors of the same method with one record, for the first record that cannot be removed.
     public func delete(_ records: [Record]) throws {
         for record in records { try delete(record) }
     }
@@ -234,7 +234,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Removes the records with these ids and queues their deletes, in order.
     ///
-    /// - Throws: The errors for one id, for the first one that cannot be removed.
+    /// - Throws: The errors of the same method with one id, for the first record that cannot be removed.
     public func delete(ids: [String]) throws {
         for id in ids { try delete(id: id) }
     }

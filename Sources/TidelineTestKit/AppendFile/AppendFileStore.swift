@@ -107,7 +107,7 @@ public final class AppendFileStore: LocalStore {
 
 /// A table in memory.
 struct AppendFileTable: Sendable {
-    /// Nil until the table is opened.
+    /// The schema; nil until the table is opened.
     var schema: TableSchema?
     var rows: [Value: Row] = [:]
 

@@ -106,7 +106,7 @@ extension LocalStoreConformance {
         }
     }
 
-    /// A store under a check.
+    /// A store under test.
     struct Probe: Sendable {
         var store: any LocalStore
         var stores: Stores

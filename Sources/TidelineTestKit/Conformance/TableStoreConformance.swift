@@ -114,7 +114,7 @@ extension TableStoreConformance {
         }
     }
 
-    /// A store under a check.
+    /// A store under test.
     struct Probe: Sendable {
         var store: any TableStore
         var clock: Clock

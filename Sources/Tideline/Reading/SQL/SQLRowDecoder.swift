@@ -29,7 +29,7 @@ struct SQLRowDecoder: Decoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// Returns the row as a type.
+    /// Returns the row, decoded as a type.
     func read<Result: Decodable>(_ type: Result.Type) throws -> Result {
         do {
             // `Date(from:)` and others would read a number.

@@ -40,8 +40,8 @@ extension SyncReader {
     ///
     /// A property whose column is null or not in the result has its default, as in a read with selected columns.
     ///
-    /// - Throws: The errors for any other type, or ``SyncError`` with code `unknownTable` if the type was not among the
-    ///   tables of the store.
+    /// - Throws: The errors of the same method with any other type, or ``SyncError`` with code `unknownTable` if the
+    ///   type was not among the tables of the store.
     public func sql<Record: SyncRecord>(
         _ query: SQLQuery,
         as type: Record.Type
@@ -61,7 +61,7 @@ extension SyncReader {
 
     /// Returns the rows of a SQL query as untyped rows, with the values as SQLite has them.
     ///
-    /// - Throws: The errors for a type, except `rowDoesNotFit`.
+    /// - Throws: The errors of the same method with a type, except `rowDoesNotFit`.
     public func sql(_ query: SQLQuery) throws -> [Row] {
         let result = try rows(of: query)
         let layout = RowLayout(result.columns)

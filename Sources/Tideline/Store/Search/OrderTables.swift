@@ -18,7 +18,7 @@ struct OrderTables: Sendable {
     /// The columns of the copy.
     private let columns: [ColumnDefinition]
 
-    /// Nil if the table has no such indexes, or this system has no consistent order.
+    /// Creates the indexes of a table; nil if it has none, or this system has no consistent order.
     init?(of schema: TableSchema) {
         indexes = schema.orderIndexes
         guard !indexes.isEmpty, schema.hasSystemColumns, LocalizedOrder.isConsistent else {

@@ -14,7 +14,7 @@ struct SearchTables: Sendable {
     let schema: TableSchema
     let search: TableSearch
 
-    /// Nil if the table has no search index.
+    /// Creates the index of a table; nil if it has none.
     init?(of schema: TableSchema) {
         guard let search = schema.search, !search.columns.isEmpty, schema.hasSystemColumns else {
             return nil

@@ -13,7 +13,7 @@ struct ConflictView: Sendable, Hashable {
     let local: Row?
     let server: ServerState
 
-    /// Nil if the operation was removed or cannot be decoded.
+    /// Reads the input; nil if the operation was removed or cannot be decoded.
     init?(_ reader: QueueReader, of sent: QueuedOperation) throws {
         let operations = try reader.operations(sent.table, sent.itemID)
         guard let operation = operations.first(where: { $0.id == sent.id }),

@@ -62,7 +62,7 @@ private struct Lists<Element: Hashable> {
     let mine: [Element]
     let theirs: [Element]
 
-    /// Nil if a value is not a list, or if neither side has one.
+    /// Creates the three states; nil if a value is not a list, or if neither side has one.
     init?(
         _ base: Value?,
         _ mine: Value,

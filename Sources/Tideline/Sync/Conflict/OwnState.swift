@@ -387,7 +387,7 @@ extension OwnState {
         return row
     }
 
-    /// Nil if another program changed the row.
+    /// Creates the state from a row of the store; nil if another program changed the row.
     fileprivate init?(storedRow row: Row, schema: TableSchema?) {
         guard case .integer(let id)? = row["id"], let text = row["state"]?.text,
             var known = RowText.row(Data(text.utf8), schema)

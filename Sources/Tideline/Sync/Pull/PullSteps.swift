@@ -7,7 +7,7 @@ import TidelineCore
 struct PullAnswer: Sendable {
     var status = 0
     var retryAfter: Duration?
-    /// Nil if the response does not contain a page.
+    /// The page; nil if the response does not contain one.
     var page: PulledPage?
     var summary: PageSummary?
     /// The outline of a response that does not contain a page.

@@ -10,7 +10,7 @@ import TidelineCore
 /// A query of a table with an id.
 struct HoldingQuery {
     var bit: Int64
-    /// Nil if the query returns all rows.
+    /// The filter; nil if the query returns all rows.
     var filter: Filter?
 }
 

@@ -19,7 +19,7 @@ package struct RelatedRows: Hashable, Sendable {
         self.condition = condition
     }
 
-    /// Returns the rows with another condition.
+    /// Returns the rows with a different condition.
     package func with(_ condition: QueryExpression?) -> RelatedRows {
         var copy = self
         copy.condition = condition
