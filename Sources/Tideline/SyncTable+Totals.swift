@@ -252,7 +252,7 @@ extension SyncTable where Record: SyncRecord {
         try await count(by: group, Query(where: predicate))
     }
 
-    /// Returns the different values of a property, in ascending order, nil first.
+    /// Returns the distinct values of a property, in ascending order, nil first.
     ///
     /// Strings are compared by Unicode scalars.
     ///
@@ -267,7 +267,7 @@ extension SyncTable where Record: SyncRecord {
         return try totals.map { try model.value($0.group, of: column, as: Content.self) }
     }
 
-    /// Returns the different values of a property in the records that match a closure over the columns.
+    /// Returns the distinct values of a property in the records that match a closure over the columns.
     ///
     /// - Throws: The errors of `count(by:_:)`. Errors of the closure are rethrown.
     public func distinct<Content: Decodable>(
@@ -277,7 +277,7 @@ extension SyncTable where Record: SyncRecord {
         try await distinct(path, Query(where: condition))
     }
 
-    /// Returns the different values of a property in the records that match a predicate.
+    /// Returns the distinct values of a property in the records that match a predicate.
     ///
     /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(

@@ -251,13 +251,14 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 }
 
 extension SyncTable {
-    /// Returns the records that have all words of a text, the best matches first.
+    /// Returns the records that contain all words of a search text, the best matches first.
     ///
     /// ```swift
     /// for hit in try await todos.search("oat mil*") { show(hit.snippet(\.text)) }
     /// ```
     ///
-    /// ``Columns/matching(_:)`` explains the text. A text without words finds the first records by id, without matches.
+    /// ``Columns/matching(_:)`` explains the text. A search text without words finds the first records by id, without
+    /// matches.
     ///
     /// - Parameters:
     ///   - text: The words to search for.
@@ -280,7 +281,7 @@ extension SyncTable {
         try hits(try await searchedRows(query), .throw)
     }
 
-    /// Emits the records that have all words of a text, now and after every change of the table.
+    /// Emits the records that contain all words of a search text, now and after every change of the table.
     ///
     /// ```swift
     /// for try await hits in todos.observeSearch("oat mil*") { show(hits) }
@@ -330,7 +331,7 @@ extension SyncTable {
 }
 
 extension SyncTable where Record: SyncRecord {
-    /// Returns the records that have all words of a text and match a predicate, the best matches first.
+    /// Returns the records that contain all words of a search text and match a predicate, the best matches first.
     ///
     /// - Throws: The errors of the search with a closure.
     public func search(
@@ -341,7 +342,8 @@ extension SyncTable where Record: SyncRecord {
         try await found(try searchQuery(text, Query(where: predicate), limit))
     }
 
-    /// Emits the records that have all words of a text and match a predicate, now and after every change of the table.
+    /// Emits the records that contain all words of a search text and match a predicate, now and after every change of
+    /// the table.
     ///
     /// The iteration throws the errors of a search with a predicate.
     public func observeSearch(

@@ -362,11 +362,11 @@ package final class Database: @unchecked Sendable {
     /// Whether the last statement within ``share(until:_:)`` was interrupted because its time slice was used up.
     package var hasYielded: Bool { deadline.hasYielded }
 
-    /// Runs `body` with a statement that may only read some tables.
+    /// Runs `body` with a statement that may only read certain tables.
     ///
-    /// The text is one statement, with a placeholder for each of the values. `allowed` are the tables that it may
-    /// read, in lower case. `body` steps through the statement, and must use this connection for nothing else; it is
-    /// interrupted when `stop` is set.
+    /// `sql` is one statement, with a placeholder for each of the values. `allowed` are the tables that it may read, in
+    /// lower case. `body` steps through the statement, and must use this connection for nothing else; it is interrupted
+    /// when `stop` is set.
     ///
     /// - Returns: The result, and the tables that the statement reads, in lower case.
     /// - Throws: ``ConfinementError`` if the statement is not allowed.

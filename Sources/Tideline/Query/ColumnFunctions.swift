@@ -25,16 +25,16 @@ extension Column where Content: TextContent {
         map { .call(function, $0, QueryExpression(.value(.string(text)))) }
     }
 
-    /// Whether the text contains a string, case-sensitively.
+    /// Whether the value contains a string, case-sensitively.
     public func contains(_ text: String) -> Condition { call(.contains, text) }
 
-    /// Whether the text contains the text of another column.
+    /// Whether the value contains the value of another column.
     public func contains(_ other: Column<some TextContent>) -> Condition {
         with(other) { .call(.contains, $0, $1) }
     }
 
-    /// Whether the text contains a string, as users search: ignoring case and accents, by the rules of the
-    /// device's language, like Foundation's function of the same name.
+    /// Whether the value contains a string, as users search: ignoring case and accents, by the rules of the device's
+    /// language, like Foundation's function of the same name.
     ///
     /// Only the device can evaluate it: a pull or a read from the server throws ``SyncError`` with code
     /// `unsupportedQuery`.
@@ -42,7 +42,7 @@ extension Column where Content: TextContent {
         call(.localizedContains, text)
     }
 
-    /// Whether the text contains a string, ignoring letter case by the rules of the device's language, like
+    /// Whether the value contains a string, ignoring letter case by the rules of the device's language, like
     /// Foundation's function of the same name.
     ///
     /// Only the device can evaluate it, like ``localizedStandardContains(_:)``.
@@ -50,26 +50,26 @@ extension Column where Content: TextContent {
         call(.localizedCaseInsensitiveContains, text)
     }
 
-    /// Whether the text begins with a string.
+    /// Whether the value begins with a string.
     public func hasPrefix(_ text: String) -> Condition { call(.startswith, text) }
 
-    /// Whether the text begins with the text of another column.
+    /// Whether the value begins with the value of another column.
     public func hasPrefix(_ other: Column<some TextContent>) -> Condition {
         with(other) { .call(.startswith, $0, $1) }
     }
 
-    /// Whether the text ends with a string.
+    /// Whether the value ends with a string.
     public func hasSuffix(_ text: String) -> Condition { call(.endswith, text) }
 
-    /// Whether the text ends with the text of another column.
+    /// Whether the value ends with the value of another column.
     public func hasSuffix(_ other: Column<some TextContent>) -> Condition {
         with(other) { .call(.endswith, $0, $1) }
     }
 
-    /// The text in lowercase.
+    /// The value in lowercase.
     public func lowercased() -> Column { map { .call(.tolower, $0) } }
 
-    /// The text in uppercase.
+    /// The value in uppercase.
     public func uppercased() -> Column { map { .call(.toupper, $0) } }
 
     /// The text without white space at either end.
@@ -78,7 +78,7 @@ extension Column where Content: TextContent {
     /// The number of Unicode scalars.
     public var count: Column<Int> { map { .call(.length, $0) } }
 
-    /// Whether the text is empty.
+    /// Whether the value is empty.
     ///
     /// A null text is not empty.
     public var isEmpty: Condition { map { .compare(.eq, $0, QueryExpression(.value(""))) } }
@@ -86,7 +86,7 @@ extension Column where Content: TextContent {
     /// The position of the first occurrence of a string, counted from 0; -1 if there is none.
     public func position(of text: String) -> Column<Int> { call(.indexof, text) }
 
-    /// The rest of the text from a position, counted from 0, or at most `length` Unicode scalars of it.
+    /// The rest of the string from a position, counted from 0, or at most `length` Unicode scalars of it.
     public func substring(from position: Int, length: Int? = nil) -> Column {
         map { column in
             let bounds = [position, length].compactMap { bound in

@@ -119,7 +119,7 @@ extension Query {
         return copy
     }
 
-    /// Returns the query of those records that have all words of a text.
+    /// Returns the query of those records that contain all words of a search text.
     ///
     /// ```swift
     /// let page = try await todos.read(Query().matching("oat milk").limited(to: 20))

@@ -217,7 +217,7 @@ extension RecordReading where Record: SyncRecord {
         try count(by: group, Query(where: predicate))
     }
 
-    /// Returns the different values of a property, in ascending order, nil first.
+    /// Returns the distinct values of a property, in ascending order, nil first.
     ///
     /// Strings are compared by Unicode scalars.
     ///
@@ -232,7 +232,7 @@ extension RecordReading where Record: SyncRecord {
         return try values.map { try model.value($0, of: column, as: Content.self) }
     }
 
-    /// Returns the different values of a property in the records that match a closure over the columns.
+    /// Returns the distinct values of a property in the records that match a closure over the columns.
     ///
     /// - Throws: The errors of `count(by:_:)`. Errors of the closure are rethrown.
     public func distinct<Content: Decodable>(
@@ -242,7 +242,7 @@ extension RecordReading where Record: SyncRecord {
         try distinct(path, Query(where: condition))
     }
 
-    /// Returns the different values of a property in the records that match a predicate.
+    /// Returns the distinct values of a property in the records that match a predicate.
     ///
     /// - Throws: The errors of `count(by:_:)`.
     public func distinct<Content: Decodable>(

@@ -2,9 +2,9 @@
 
 import TidelineCore
 
-/// A reader of the entries of rows: of records, or of records with related records.
+/// A reader that creates an entry from each row: a record, or a record with its related records.
 ///
-/// It remembers the related rows that it has read, for one observation. A single read drops it.
+/// An observation keeps it, because it remembers the related rows that it has read. A single read discards it.
 protocol EntryReading<Record, Entry>: Sendable {
     associatedtype Record: SyncRecord
     associatedtype Entry: Sendable

@@ -4,7 +4,7 @@ import TidelineCore
 
 /// The related records of one kind, for each record of a query.
 struct RelatedPart<Value: Sendable>: Sendable {
-    /// The columns of the records that the related ones are found by.
+    /// The columns of the records whose values determine the related records.
     let columns: [String]
     /// The reader of one value for each row of the records, which has read nothing yet.
     let values: any RelatedValues<Value>

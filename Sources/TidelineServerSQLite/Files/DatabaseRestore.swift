@@ -170,7 +170,7 @@ package struct DatabaseRestore: Sendable {
         return former
     }
 
-    /// Returns the database that an interrupted restore moved aside; the file that is still here is its log.
+    /// Returns the path to which an interrupted restore moved the database, if it had not yet moved the other files.
     private func formerOfAnother(_ found: [String]) -> String? {
         guard !found.contains("") else { return nil }
         let place = URL(filePath: target)

@@ -51,7 +51,7 @@ struct ListRenderer {
     private let keyset: KeysetRenderer
     /// The renderer of the order and of the position at which the page begins.
     private let orderRenderer: FilterRenderer
-    /// The window of the page, for an order that an index has only in microseconds.
+    /// The range of the page in an index, which orders instants by microseconds; nil if the order needs none.
     let window: InstantWindow?
     /// Whether the page is read in the order of the index.
     private let goesByIndex: Bool
@@ -221,8 +221,8 @@ struct ListRenderer {
         return request.anchor.map(begin)
     }
 
-    /// Returns the same condition if the row of the link has changed; it selects all rows that may follow the
-    /// old position.
+    /// Returns the condition for a link whose row has changed; it selects all rows that may follow the row's old
+    /// position.
     private func begin(_ anchor: PageAnchor) -> SQL {
         var keys = Array(request.order.prefix(anchor.keys.count))
         var values = zip(anchor.keys, keys).map { Value($0, as: type(of: $1)) }

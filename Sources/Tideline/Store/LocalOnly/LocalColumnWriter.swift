@@ -8,7 +8,7 @@ import TidelineCore
 /// may have older values of them, so the stored values remain unless the app itself sets them.
 final class LocalColumnWriter: LocalStoreWriter {
     private let inner: any LocalStoreWriter
-    /// The local columns of the tables that have some.
+    /// The local columns of each table that has any.
     private let columns: [String: Set<String>]
     /// Whether rows are stored with their own values of local columns, because the app has set them.
     var setsColumns = false

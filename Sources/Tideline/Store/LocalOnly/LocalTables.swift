@@ -57,7 +57,7 @@ extension TableSchema {
 }
 
 extension TableCatalog {
-    /// The columns that stay on the device, of the synced tables that have some.
+    /// The columns of synced tables that stay on the device, for each table that has any.
     var localColumns: [String: Set<String>] {
         schemas.mapValues(\.localColumns).filter { !$0.value.isEmpty }
     }

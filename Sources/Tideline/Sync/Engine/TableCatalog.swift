@@ -54,7 +54,7 @@ struct TableCatalog: Sendable {
     let references: ModelReferences
     /// The names by their lowercase form.
     private let names: [String: String]
-    /// The rules of the tables that have some.
+    /// The rules of each table that has any.
     private let rules: [String: RowRules]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]

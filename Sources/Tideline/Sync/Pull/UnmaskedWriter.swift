@@ -137,7 +137,7 @@ final class UnmaskedWriter: LocalStoreWriter {
     private var takenBits: [String: Int64] = [:]
     private var queries: [String: [HoldingQuery]] = [:]
     private let account: AccountView
-    /// The writer that keeps local columns; nil if no table has some.
+    /// The writer that keeps local columns; nil if no table has local columns.
     private let local: LocalColumnWriter?
     private var otherAccounts: [String: Int64] = [:]
 

@@ -21,7 +21,7 @@ extension PushPreparation {
         }
     }
 
-    /// Returns nil if the operations of the group have changed.
+    /// Performs `take(_:of:isFirst:_:)` once; returns nil if the operations of the group have changed meanwhile.
     private func step(
         _ members: [QueuedOperation],
         of group: String,

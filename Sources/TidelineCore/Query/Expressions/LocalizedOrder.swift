@@ -136,7 +136,7 @@ package struct LocalizedOrder: Hashable, Sendable {
     /// The version of this file's comparison; change it together with the comparison.
     private static let format = 1
 
-    /// Strings that languages and versions of the rules order differently.
+    /// Strings whose order differs between languages, and between versions of the system's collation rules.
     private static let probes = [
         "", " ", "-", "_", "'", ".", "a", "A", "a b", "ab", "a-b", "ä", "Ä", "ae", "af", "å", "aa",
         "az", "æ",

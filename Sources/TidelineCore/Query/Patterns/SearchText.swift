@@ -1,8 +1,8 @@
-// SearchText: reads the text of a user's search, and writes it in the syntax of SQLite's full-text search.
+// SearchText: parses the text of a user's search, and writes it in the syntax of SQLite's full-text search.
 //
-// No text is a syntax error: all that is not an operator here is searched for literally.
+// No search text has syntax errors: everything that is not an operator here is searched for literally.
 
-/// The text of a search, read into words and phrases.
+/// The text of a search, parsed into words and phrases.
 ///
 /// Words are separated by white space, and a row must have all of them. `wart*` is the beginning of a word, `"…"` is a
 /// phrase, and `-word` excludes the rows with the word. A term without letters and digits is ignored.
@@ -24,13 +24,13 @@ package struct SearchText: Hashable, Sendable {
     /// The words and phrases, in order.
     package let terms: [Term]
 
-    /// The maximum number of bytes of a text, far more than a user types; each word costs a search of its own.
+    /// The maximum number of bytes of a search text, far more than a user types; each word costs a search of its own.
     package static let bytesMax = 1000
 
     /// The maximum number of words and phrases.
     package static let termsMax = 32
 
-    /// Reads a text.
+    /// Parses a search text.
     package init(_ text: String) throws(Failure) {
         guard text.utf8.count <= Self.bytesMax else {
             throw Failure(

@@ -22,10 +22,10 @@ public struct DryRun: Sendable, Hashable {
     public var operations: [Operation]
     /// The number of batches that were sent.
     ///
-    /// The server rolls each one back, so an operation of a later batch meets the rows without the changes of the
-    /// earlier ones. One that needs a row that an earlier batch inserts, or the delete of a row that refers to it,
-    /// has the outcome ``Outcome/waiting``. A rule `unique` may be reported as broken by a value that an earlier batch
-    /// frees.
+    /// The server rolls each one back, so an operation of a later batch is applied to rows without the changes of the
+    /// earlier batches. One that needs a row that an earlier batch inserts, or the delete of a row that refers to it,
+    /// has the outcome ``Outcome/waiting``. A `unique` rule may be reported as broken although an earlier batch frees
+    /// the value.
     public var batches: Int
     /// Whether the whole queue was examined.
     ///
