@@ -92,7 +92,7 @@ extension SyncTable where Record: SyncRecord {
         try await first(Query(where: predicate).sorted(by: order))
     }
 
-    /// Returns the sum of a property over the records of a query; zero without values.
+    /// Returns the sum of a property over the records of a query; zero if no record has a value.
     ///
     /// The store computes it, and the result is the same as if the app added the property of each record, except that
     /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
@@ -180,7 +180,7 @@ extension SyncTable where Record: SyncRecord {
         try await sum(path, by: group, Query(where: predicate))
     }
 
-    /// Returns the average of a property over the records of a query; nil without values.
+    /// Returns the average of a property over the records of a query; nil if no record has a value.
     ///
     /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, `storeFailure`, or `cancelled` if the task is cancelled.
@@ -194,7 +194,8 @@ extension SyncTable where Record: SyncRecord {
         return try model.average(totals.first, of: column, Content.self)
     }
 
-    /// Returns the average of a property over the records that match a closure over the columns; nil without values.
+    /// Returns the average of a property over the records that match a closure over the columns; nil if no record has a
+    /// value.
     ///
     /// - Throws: The errors of `average(_:_:)`. Errors of the closure are rethrown.
     public func average<Content: SummableContent>(
@@ -204,7 +205,7 @@ extension SyncTable where Record: SyncRecord {
         try await average(path, Query(where: condition))
     }
 
-    /// Returns the average of a property over the records that match a predicate; nil without values.
+    /// Returns the average of a property over the records that match a predicate; nil if no record has a value.
     ///
     /// - Throws: The errors of `average(_:_:)`.
     public func average<Content: SummableContent>(
@@ -287,7 +288,7 @@ extension SyncTable where Record: SyncRecord {
         try await distinct(path, Query(where: predicate))
     }
 
-    /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
+    /// Returns the smallest value of a property, in the order of ``SortTerm``; nil if no record matches.
     ///
     /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
@@ -298,7 +299,7 @@ extension SyncTable where Record: SyncRecord {
         try await extreme(path, query, isAscending: true)?[keyPath: path]
     }
 
-    /// Returns the smallest value of a property that is not nil; nil without such values.
+    /// Returns the smallest value of a property that is not nil; nil if no record has such a value.
     ///
     /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     public func min<Content>(
@@ -350,7 +351,7 @@ extension SyncTable where Record: SyncRecord {
         try await min(path, Query(where: predicate))
     }
 
-    /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
+    /// Returns the largest value of a property, in the order of ``SortTerm``; nil if no record matches.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
@@ -361,7 +362,7 @@ extension SyncTable where Record: SyncRecord {
         try await extreme(path, query, isAscending: false)?[keyPath: path]
     }
 
-    /// Returns the largest value of a property that is not nil; nil without such values.
+    /// Returns the largest value of a property that is not nil; nil if no record has such a value.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(

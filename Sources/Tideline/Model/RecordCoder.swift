@@ -113,9 +113,9 @@ extension RecordCoder {
 
     /// Returns the rows of a query for several keys, ordered as their records are.
     ///
-    /// A row without a value is ordered by the default of its property, which no index knows. The rows are therefore
-    /// read in the order of an index if none of them lacks a value, which a count finds out if the result does not show
-    /// it. For a few keys, the count would cost more than the index saves.
+    /// A row without a value is ordered by the default of its property, which no index knows. A read in the order of an
+    /// index is therefore correct only if no row lacks a value. If its result does not show that, the rows without a
+    /// value are counted. For a few keys, the count would cost more than the index saves.
     func rows(
         _ query: KeyedQuery,
         ofFewKeys hasFewKeys: Bool,

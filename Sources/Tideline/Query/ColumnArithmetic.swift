@@ -137,17 +137,17 @@ extension Column where Content: FractionalContent {
 }
 
 extension Column where Content: TextContent {
-    /// The column's text followed by a string.
+    /// The column's value followed by a string.
     public static func + (left: Column, right: String) -> Column {
         left.map { .call(.concat, $0, QueryExpression(.value(.string(right)))) }
     }
 
-    /// A string followed by the column's text.
+    /// A string followed by the column's value.
     public static func + (left: String, right: Column) -> Column {
         right.map { .call(.concat, QueryExpression(.value(.string(left))), $0) }
     }
 
-    /// The texts of two columns, concatenated.
+    /// The values of two columns, concatenated.
     public static func + (left: Column, right: Column) -> Column {
         left.with(right) { .call(.concat, $0, $1) }
     }

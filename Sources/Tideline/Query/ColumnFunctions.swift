@@ -72,7 +72,7 @@ extension Column where Content: TextContent {
     /// The value in uppercase.
     public func uppercased() -> Column { map { .call(.toupper, $0) } }
 
-    /// The text without white space at either end.
+    /// The value without white space at either end.
     public func trimmed() -> Column { map { .call(.trim, $0) } }
 
     /// The number of Unicode scalars.
@@ -80,13 +80,13 @@ extension Column where Content: TextContent {
 
     /// Whether the value is empty.
     ///
-    /// A null text is not empty.
+    /// Null is not empty.
     public var isEmpty: Condition { map { .compare(.eq, $0, QueryExpression(.value(""))) } }
 
     /// The position of the first occurrence of a string, counted from 0; -1 if there is none.
     public func position(of text: String) -> Column<Int> { call(.indexof, text) }
 
-    /// The rest of the string from a position, counted from 0, or at most `length` Unicode scalars of it.
+    /// The rest of the value from a position, counted from 0, or at most `length` Unicode scalars of it.
     public func substring(from position: Int, length: Int? = nil) -> Column {
         map { column in
             let bounds = [position, length].compactMap { bound in
@@ -96,7 +96,7 @@ extension Column where Content: TextContent {
         }
     }
 
-    /// The text with every occurrence of one string replaced by another.
+    /// The value with every occurrence of one string replaced by another.
     public func replacing(_ text: String, with replacement: String) -> Column {
         map {
             .call(

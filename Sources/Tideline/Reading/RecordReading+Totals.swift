@@ -58,7 +58,7 @@ extension RecordReading where Record: SyncRecord {
         try first(Query(where: predicate).sorted(by: order))
     }
 
-    /// Returns the sum of a property over the records of a query; zero without values.
+    /// Returns the sum of a property over the records of a query; zero if no record has a value.
     ///
     /// The store computes it, and the result is the same as if the app added the property of each record, except that
     /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
@@ -146,7 +146,7 @@ extension RecordReading where Record: SyncRecord {
         try sum(path, by: group, Query(where: predicate))
     }
 
-    /// Returns the average of a property over the records of a query; nil without values.
+    /// Returns the average of a property over the records of a query; nil if no record has a value.
     ///
     /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
@@ -160,7 +160,8 @@ extension RecordReading where Record: SyncRecord {
         return try model.average(totals.first, of: column, Content.self)
     }
 
-    /// Returns the average of a property over the records that match a closure over the columns; nil without values.
+    /// Returns the average of a property over the records that match a closure over the columns; nil if no record has a
+    /// value.
     ///
     /// - Throws: The errors of `average(_:_:)`. Errors of the closure are rethrown.
     public func average<Content: SummableContent>(
@@ -170,7 +171,7 @@ extension RecordReading where Record: SyncRecord {
         try average(path, Query(where: condition))
     }
 
-    /// Returns the average of a property over the records that match a predicate; nil without values.
+    /// Returns the average of a property over the records that match a predicate; nil if no record has a value.
     ///
     /// - Throws: The errors of `average(_:_:)`.
     public func average<Content: SummableContent>(
@@ -252,7 +253,7 @@ extension RecordReading where Record: SyncRecord {
         try distinct(path, Query(where: predicate))
     }
 
-    /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
+    /// Returns the smallest value of a property, in the order of ``SortTerm``; nil if no record matches.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, `rowDoesNotFit` if the record with this value does not
     ///   decode, or an error that every method can throw.
@@ -264,7 +265,7 @@ extension RecordReading where Record: SyncRecord {
         try extreme(path, query, isAscending: true)?[keyPath: path]
     }
 
-    /// Returns the smallest value of a property that is not nil; nil without such values.
+    /// Returns the smallest value of a property that is not nil; nil if no record has such a value.
     ///
     /// - Throws: The errors of the same method with a property that cannot be nil.
     public func min<Content>(
@@ -316,7 +317,7 @@ extension RecordReading where Record: SyncRecord {
         try min(path, Query(where: predicate))
     }
 
-    /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
+    /// Returns the largest value of a property, in the order of ``SortTerm``; nil if no record matches.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     @_disfavoredOverload
@@ -327,7 +328,7 @@ extension RecordReading where Record: SyncRecord {
         try extreme(path, query, isAscending: false)?[keyPath: path]
     }
 
-    /// Returns the largest value of a property that is not nil; nil without such values.
+    /// Returns the largest value of a property that is not nil; nil if no record has such a value.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(

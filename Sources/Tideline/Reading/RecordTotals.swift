@@ -12,10 +12,10 @@ public protocol SummableContent: Sendable {
     /// The type of an average: `Decimal` for decimals, otherwise `Double`.
     associatedtype Average: Sendable
 
-    /// Returns the sum in totals, zero without values; nil if it is out of range.
+    /// Returns the sum from totals, zero if they have no values; nil if it is out of range.
     static func sum(of totals: RowTotals) -> Sum?
 
-    /// Returns the average in totals with at least one value; nil if it is out of range.
+    /// Returns the average from totals with at least one value; nil if it is out of range.
     static func average(of totals: RowTotals) -> Average?
 }
 
@@ -109,7 +109,7 @@ struct RecordTotals<Record: SyncRecord> {
         return sum
     }
 
-    /// Returns the average in totals; nil without values.
+    /// Returns the average from totals; nil if they have no values.
     func average<Content: SummableContent>(
         _ totals: RowTotals?,
         of column: String,

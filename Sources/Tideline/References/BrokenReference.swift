@@ -87,11 +87,10 @@ extension TableOperationError {
     /// If the server has the parent again, the operation is only sent again. A parked update of the parent is sent again
     /// as well, and restores the row that it changes.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, if it has no
-    ///   ``brokenReference`` with the reason `parentNotFound`, or if neither side has the values of the parent; then
-    ///   use ``restoreParent(with:)``. `unknownTable` if the store was opened without the parent's table;
-    ///   `ruleBroken` if the parent's values break a rule of its model; `otherAccount`; and the errors of a read of the
-    ///   server.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, if it has no ``brokenReference``
+    ///   with the reason `parentNotFound`, or if neither side has the values of the parent (in that case, use
+    ///   ``restoreParent(with:)``); `unknownTable` if the store was opened without the parent's table; `ruleBroken` if
+    ///   the parent's values break a rule of its model; `otherAccount`; and the errors of a read of the server.
     public func restoreParent() async throws {
         try await errors().restoreParent(of: self, with: nil)
     }
@@ -104,12 +103,11 @@ extension TableOperationError {
         try await errors().restoreParent(of: self, with: Row(parent))
     }
 
-    /// Gives the row another parent, and sends the operation again.
+    /// Gives the row a different parent, and sends the operation again.
     ///
     /// - Parameter id: The id of the new parent; nil for none, if the property is optional.
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved or has no
-    ///   ``brokenReference`` with the reason `parentNotFound`; `rowDoesNotFit`, `ruleBroken` or `otherAccount`. Nothing
-    ///   is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved or has no ``brokenReference`` with
+    ///   the reason `parentNotFound`; `rowDoesNotFit`, `ruleBroken` or `otherAccount`. On an error, nothing is changed.
     public func moveToParent(_ id: String?) async throws {
         guard let reference = brokenReference, reference.reason == .parentNotFound else {
             throw SyncError.noParentMissing()

@@ -76,10 +76,11 @@ extension Array {
 }
 
 extension TableSchema {
-    /// Returns why a reference contradicts a rule, or the declaration of what stays on the device; nil if none does.
+    /// Describes a reference that contradicts a rule, or the declarations of what stays on the device; nil if there is
+    /// none.
     ///
     /// - Parameter localTables: The names of the tables that stay on the device, in lower case.
-    /// - Returns: Sentences with the remedy.
+    /// - Returns: Sentences that include the remedy.
     func referenceFault(localTables: Set<String>) -> String? {
         for reference in references {
             let name = reference.column

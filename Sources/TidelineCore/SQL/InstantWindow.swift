@@ -87,13 +87,12 @@ package struct InstantWindow {
         return "SELECT \(column)\(source) ORDER BY \(order) LIMIT 1 OFFSET \(offset)"
     }
 
-    /// Returns the condition on the rows with an instant in a descending order, if some precede those without
-    /// one.
+    /// Returns the condition on the rows that have an instant, for a page in descending order that may begin with them.
     ///
-    /// With only the keyset condition, SQLite would read the ranges of both.
+    /// Rows without an instant come after them. With only the keyset condition, SQLite would read the ranges of both.
     ///
     /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
-    /// - Returns: The condition; nil for other orders.
+    /// - Returns: The condition; nil for other pages.
     package func withInstants(after begin: Value?) -> QueryExpression? {
         guard !key.isAscending, isNullable, case .date? = begin else { return nil }
         return begin.map { compare(.le, Self.cut($0)) }

@@ -131,7 +131,7 @@ package final class Authenticator: Sendable {
         state.withLock { $0 = State(keys: keys) }
     }
 
-    /// Returns the user of the request's token; nil without a token.
+    /// Returns the user of the request's token; nil if the request has no token.
     ///
     /// An invalid token is rejected with 401.
     package func user(of headers: HTTPFields, now: Int64) throws -> User? {

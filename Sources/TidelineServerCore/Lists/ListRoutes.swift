@@ -123,7 +123,7 @@ struct ListRoutes {
 
     // MARK: - Changes
 
-    /// Returns the token of a delta link, or of a page of a list that ends with one; nil without a token.
+    /// Returns the token of a delta link, or of a page of a list that ends with one; nil if the request has no token.
     private func deltaToken(_ call: TableCall) throws -> DeltaToken? {
         guard call.generation == .datasync else { return nil }
         let texts = call.parameters.values("$deltatoken")

@@ -32,7 +32,7 @@ package struct BatchRows: Sendable {
 
     // MARK: - Parents
 
-    /// Takes the rows that the writes of a group insert and that refer to each other.
+    /// Remembers the rows that the writes of a group insert and that refer to each other.
     ///
     /// Any other parent has to be inserted before its children.
     mutating func expect(_ group: [WriteBatch.Write]) {

@@ -158,7 +158,7 @@ extension WriteOperation {
 }
 
 extension WriteBatch {
-    /// The tables whose rows the references of the writes concern, without those of the writes.
+    /// The tables of the parents that the writes name, and of the rows that may refer to rows that the writes delete.
     package var relatedTables: [Table] {
         var tables: [String: Table] = [:]
         for write in groups.lazy.flatMap(\.writes) {

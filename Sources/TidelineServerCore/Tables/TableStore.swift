@@ -17,7 +17,7 @@ package protocol TableStore: Sendable {
     ///     than before, the horizon rises to its last commit timestamp.
     ///   - isComplete: Whether a stored column that is not declared is rejected.
     /// - Returns: All tables of the database that were ever prepared, with all columns.
-    /// - Throws: ``SchemaError`` if a change would lose data; nothing is changed then.
+    /// - Throws: ``SchemaError`` if a change would lose data. On an error, nothing is changed.
     func prepare(
         _ tables: [TableDefinition],
         filtered: Set<String>,

@@ -116,7 +116,7 @@ enum PostgresReceipts {
     struct DatabaseTime {
         var now: Int64
         var memory: TrustedTime.Memory?
-        /// The newest commit timestamp; nil without commits.
+        /// The newest commit timestamp; nil if nothing was committed.
         var newest: Int64?
     }
 

@@ -115,7 +115,8 @@ package struct DatabaseMaintenance: Sendable {
         }
     }
 
-    /// Returns the time before which tombstones that are older than this many days were received; nil for all.
+    /// Returns the time before which a tombstone was received if it is older than this many days; nil to remove all
+    /// tombstones.
     ///
     /// - Throws: ``DatabaseError`` if the wall clock is far ahead of the last time in the database.
     private func removalTime(

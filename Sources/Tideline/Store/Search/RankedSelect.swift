@@ -158,7 +158,7 @@ struct RankedSelect {
 enum SearchMatches {
     /// All of them, ordered by rank.
     case ranked
-    /// Too many to compute the rank of each: the rows that were stored last come first. The keys are the first of them.
+    /// Too many to compute the rank of each, so the newest rows come first. The keys are those of the newest rows.
     case newest([Int64])
 
     var isRanked: Bool {

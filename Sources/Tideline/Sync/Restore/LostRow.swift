@@ -130,8 +130,8 @@ extension SyncContext {
     ///
     /// - Parameter condition: Whether to send a row; by default, all are sent.
     /// - Returns: The number of these rows.
-    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of the condition;
-    ///   nothing is changed then.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of the condition. On
+    ///   an error, nothing is changed.
     @discardableResult
     public nonisolated func sendLostRowsAgain(
         where condition: (LostRow) throws -> Bool = { _ in true }
@@ -151,8 +151,8 @@ extension SyncContext {
     ///
     /// - Parameter condition: Whether to discard a row; by default, all are discarded.
     /// - Returns: The number of these rows.
-    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of the condition;
-    ///   nothing is changed then.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of the condition. On
+    ///   an error, nothing is changed.
     @discardableResult
     public nonisolated func discardLostRows(
         where condition: (LostRow) throws -> Bool = { _ in true }

@@ -12,11 +12,11 @@ final class RelationNetwork: Transport {
         case dropAnswer
         case busy
         case double
-        /// Only the first tenths of a batch arrive.
+        /// Only this many tenths of a batch arrive.
         case cut(Int)
-        /// A gateway rejects the request at a position in tenths of a batch.
+        /// A gateway rejects one request of a batch; its position is given in tenths of the batch.
         case refuseOne(Int)
-        /// The response to the request at a position in tenths of a batch has no row.
+        /// The response to one request of a batch has no row; its position is given in tenths of the batch.
         case emptyOne(Int)
         /// The server fails to process some requests of a batch, or rejects them.
         case failSome(status: Int)

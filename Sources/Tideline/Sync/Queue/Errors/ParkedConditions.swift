@@ -8,7 +8,7 @@ struct ParkedConditions: Hashable, Sendable {
     /// The tables, columns and permissions of the server that rejected the operation; nil if the server does
     /// not send `Tideline-Schema`.
     var schema: String?
-    /// A string that changes with the claims of the token; nil without a token.
+    /// A string that changes with the claims of the token; nil if the client has no token.
     var rights: String?
     /// The version of the app.
     var app: String

@@ -178,8 +178,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
     /// removed: the row is kept until the next pull, which reloads the table.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or
-    ///   `otherAccount`; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or `otherAccount`. On an error,
+    ///   nothing is changed.
     public func cancelOperationAndDiscardItem() async throws {
         try await errors().discard(self)
     }
@@ -189,8 +189,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
     /// values of the newest known server row, or are not changed if there is no such row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit` or
+    ///   `otherAccount`. On an error, nothing is changed.
     public func cancelOperationAndUpdateItem(_ item: Row) async throws {
         try await errors().cancel(self, item)
     }
@@ -200,8 +200,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
     /// values of the newest known server row, or are not changed if there is no such row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit` or
+    ///   `otherAccount`. On an error, nothing is changed.
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
         try await errors().cancel(self, Row(item))
     }
@@ -219,8 +219,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `otherAccount`,
-    ///   and if ``canRetry`` is false; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `otherAccount`, and if
+    ///   ``canRetry`` is false. On an error, nothing is changed.
     public func retry() async throws { try await errors().retry(self) }
 
     /// Makes `item` the local row, and sends the operation with the next push, based on the
@@ -229,8 +229,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// A delete remains a delete, and `item` is not stored. Columns that `item` does not have keep this
     /// device's change, or get the server's values if there is none.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit`, `ruleBroken`,
+    ///   `otherAccount`, and if ``canRetry`` is false. On an error, nothing is changed.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await errors().retry(self, item)
     }
@@ -268,8 +268,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit`, `ruleBroken`,
+    ///   `otherAccount`, and if ``canRetry`` is false. On an error, nothing is changed.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await errors().retry(self, Row(item))
     }
