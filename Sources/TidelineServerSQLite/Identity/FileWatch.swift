@@ -41,6 +41,8 @@ final class FileWatch: Sendable {
     private let copyEvents = Atomic(0)
     /// The newest commit timestamp.
     private let timestamp = Atomic<Int64>(0)
+    /// Whether the commit with the identity is in the log or in the database.
+    private let isIdentified = Atomic(false)
     /// The newest commit timestamp in the database without its log; negative until the whole log, with the identity,
     /// was copied once.
     private let copiedTimestamp = Atomic<Int64>(-1)
@@ -62,6 +64,7 @@ final class FileWatch: Sendable {
         guard state.withLock({ $0.identity == nil }) else { return }
         let identity = try database.text("SELECT lower(hex(randomblob(8)))")
         let reason = try database.transaction { try takeOver(database, identity: identity) }
+        isIdentified.store(true, ordering: .sequentiallyConsistent)
         // New connections read the identity from the file itself and not from the log.
         if try copying({ try database.checkpoint(.truncate) }) {
             // The commits of the startup are no longer in the log.
@@ -126,6 +129,8 @@ final class FileWatch: Sendable {
     /// - Returns: Whether no other connection prevented the checkpoint.
     @discardableResult
     func copying(_ body: () throws -> (pages: Int, copied: Int)?) rethrows -> Bool {
+        // After a crash, the log may be so long that a checkpoint begins before the identity is committed.
+        let isWhole = isIdentified.load(ordering: .sequentiallyConsistent)
         let before = timestamp.load(ordering: .sequentiallyConsistent)
         copies.wrappingAdd(1, ordering: .sequentiallyConsistent)
         copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
@@ -134,7 +139,7 @@ final class FileWatch: Sendable {
             copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
         }
         guard let result = try body() else { return false }
-        if result.copied == result.pages {
+        if isWhole, result.copied == result.pages {
             copiedTimestamp.max(before, ordering: .sequentiallyConsistent)
         }
         return true

@@ -89,6 +89,41 @@ import TidelineServerSQLite
         }
     }
 
+    /// After a kill, the first commit of the next start begins a checkpoint, while the server stores its identity.
+    @Test("A server that was killed with a long log writes again after its next start")
+    func longLog() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            var limits = ServerLimits()
+            limits.logBytes = 1 << 30
+            let server = try await TestServer(path: path, limits: limits)
+            let body = #"{"text":"\#(String(repeating: "x", count: 90_000))"}"#
+            for _ in 0..<300 {
+                #expect(await server.send("POST", "/tables/TodoItem", body).status == 201)
+            }
+            let files = ["", "-wal", "-lock"]
+            for file in files {
+                try FileManager.default.copyItem(atPath: path + file, toPath: path + ".killed" + file)
+            }
+            await server.store.stop()
+            for number in 0..<8 {
+                let copy = directory + "/\(number).db"
+                for file in files {
+                    try FileManager.default.copyItem(
+                        atPath: path + ".killed" + file,
+                        toPath: copy + file
+                    )
+                }
+                let next = try await TestServer(path: copy)
+                for id in ["x", "y", "z"] {
+                    let created = await next.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                    #expect(created.status == 201, "\(created.row["code"] ?? "")")
+                }
+                await next.store.stop()
+            }
+        }
+    }
+
     /// Such a checkpoint copies the first page, with the number of pages, but not a page that was appended and then
     /// changed again.
     @Test("A checkpoint that a reader limits does not look like another file")
