@@ -164,37 +164,68 @@ extension RowBody {
     /// Takes one value for each column that the body of an insert has under several names: the one that was set.
     ///
     /// After an update of an app, a row that the earlier version has queued has the values under the former names,
-    /// and null or the default under the new ones.
+    /// and null or the default under the new ones, unless the app has set them since.
     mutating func chooseSet(in table: Table) throws {
         for (place, values) in alternatives.sorted(by: { $0.key < $1.key }) {
             let column = table.columns[place]
-            let given = values.filter { $0 != .null }
             let set =
-                given.count == 1
-                ? given : given.filter { !column.type.isSame($0, column.storedDefault) }
-            guard set.count == 1 else { throw ServerError.namesDiffer(column.name) }
-            self.values[place] = set[0]
+                values.only { $0 != .null }
+                ?? values.newest { $0 != .null && !column.type.isSame($0, column.storedDefault) }
+            guard let set else { throw ServerError.namesDiffer(column.name) }
+            self.values[place] = set
         }
         alternatives = [:]
+    }
+}
+
+/// The different values of a column that a body has under several names.
+package struct AlternativeValues: Sendable {
+    /// The values under former names.
+    var former: [SQLValue]
+    /// The value under the current name; nil if the body does not have it.
+    var current: SQLValue?
+
+    /// Returns the only value that was set; nil if there is none, or more than one.
+    func only(where isSet: (SQLValue) -> Bool) -> SQLValue? {
+        let set = (former + [current].compactMap(\.self)).filter(isSet)
+        return set.count == 1 ? set[0] : nil
+    }
+
+    /// Returns the value that was set last: the one under the current name, which only a newer version of the app knows,
+    /// or else the only one under a former name.
+    func newest(where isSet: (SQLValue) -> Bool) -> SQLValue? {
+        if let current, isSet(current) { return current }
+        return only(where: isSet)
     }
 }
 
 extension WriteOperation {
     /// Returns the write with one value for each column that the body has under several names: the one that differs
     /// from the row that the caller read.
+    ///
+    /// If several differ and `before` certainly is that row, the one under the current name counts. Otherwise it may be
+    /// an old value that the caller only sent back.
     func choosing(
         besides before: [SQLValue],
+        isRead: Bool,
         in table: Table
     ) throws(ServerError) -> WriteOperation {
         var result = self
         result.alternatives = [:]
         for (place, values) in alternatives {
             let column = table.columns[place]
-            let changed = values.filter { !column.type.isSame($0, before[place]) }
-            guard changed.count == 1 else { throw ServerError.namesDiffer(column.name) }
-            result.values[place] = changed[0]
+            func isSet(_ value: SQLValue) -> Bool { !column.type.isSame(value, before[place]) }
+            let set = isRead ? values.newest(where: isSet) : values.only(where: isSet)
+            guard let set else { throw ServerError.namesDiffer(column.name) }
+            result.values[place] = set
         }
         return result
+    }
+
+    /// Whether the write names the stored version as the one that its caller read.
+    func hasRead(_ version: Int64) -> Bool {
+        if let tags = conditions.ifMatch { return tags != .any && tags.matches(version) }
+        return expectedVersion == RowVersion.text(version)
     }
 }
 

@@ -23,7 +23,7 @@ package struct RowBody: Sendable {
     /// Whether `id` or `version` is null in the body.
     package var hasNullClaim = false
     /// The different values of a column that the body has under several of its names.
-    package var alternatives: [Int: [SQLValue]] = [:]
+    package var alternatives: [Int: AlternativeValues] = [:]
     package var unknown: [Unknown] = []
 
     package static func empty(_ table: Table) -> RowBody {
@@ -89,13 +89,16 @@ package struct RowBody: Sendable {
 
     /// Takes the values of a column under its former names, next to the one under its name.
     private mutating func take(_ former: [SQLValue], of column: ColumnDefinition, at place: Int) {
-        var all: [SQLValue] = []
-        for value in former + [values[place]].compactMap(\.self)
-        where !all.contains(where: { column.type.isSame($0, value) }) {
-            all.append(value)
+        let current = values[place]
+        var other: [SQLValue] = []
+        for value in former
+        where !(other + [current].compactMap(\.self)).contains(where: { column.type.isSame($0, value) }) {
+            other.append(value)
         }
-        values[place] = all.last
-        if all.count > 1 { alternatives[place] = all }
+        values[place] = current ?? other.first
+        if other.count + (current == nil ? 0 : 1) > 1 {
+            alternatives[place] = AlternativeValues(former: other, current: current)
+        }
     }
 
     mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {

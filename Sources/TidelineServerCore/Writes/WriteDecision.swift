@@ -50,7 +50,7 @@ package struct WriteOperation: Sendable {
     /// The values by column; nil for an absent member.
     package var values: [SQLValue?] = []
     /// The values of columns that the body has under several names; the one that is not the stored one counts.
-    package var alternatives: [Int: [SQLValue]] = [:]
+    package var alternatives: [Int: AlternativeValues] = [:]
     /// The defaults of the database for columns that a JSON Patch resets.
     package var databaseDefaults: [Int: SQLValue] = [:]
     /// The operations on the stored row, which replace `values`.

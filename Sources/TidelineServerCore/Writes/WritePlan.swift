@@ -140,7 +140,11 @@ package struct WritePlanner: Sendable {
         }
         if !operation.alternatives.isEmpty {
             do {
-                operation = try operation.choosing(besides: stored.values, in: table)
+                operation = try operation.choosing(
+                    besides: stored.values,
+                    isRead: operation.hasRead(stored.version),
+                    in: table
+                )
             } catch {
                 return rejected(error)
             }
@@ -233,7 +237,11 @@ package struct WritePlanner: Sendable {
         if !operation.alternatives.isEmpty {
             do {
                 let before = stored.values.enumerated().map { base?[$0] ?? $1 }
-                operation = try operation.choosing(besides: before, in: table)
+                operation = try operation.choosing(
+                    besides: before,
+                    isRead: base != nil,
+                    in: table
+                )
             } catch {
                 return .plan(rejected(error))
             }

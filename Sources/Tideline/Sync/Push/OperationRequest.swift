@@ -113,14 +113,27 @@ package enum OperationRequest {
     ///
     /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
     /// ones.
+    ///
+    /// An earlier version of the app may have changed a column under a former name, with which the server sends the
+    /// same value. An unchanged value that may be of the same column is not sent, as it would replace that change.
     private static func known(_ local: Row, _ basis: RowBasis?, _ schema: TableSchema?) -> Row {
         let hasColumns = schema?.columns.isEmpty == false
         let base = basis?.base
         let newest = basis?.latest?.row ?? base
+        func isUnknown(_ name: String) -> Bool { hasColumns && schema?.column(named: name) == nil }
+        let payload = RowMerge.payload(local)
+        var formerValues: [Value?] = []
+        if let base {
+            for (name, value) in payload where isUnknown(name) && !RowMerge.same(base[name], value) {
+                formerValues.append(base[name])
+            }
+        }
         var body = Row()
-        for (name, value) in RowMerge.payload(local) where !isRejected(value, name, schema) {
-            let isUnknown = hasColumns && schema?.column(named: name) == nil
-            if isUnknown, let base, RowMerge.same(base[name], value) { continue }
+        for (name, value) in payload where !isRejected(value, name, schema) {
+            if let base, RowMerge.same(base[name], value) {
+                if isUnknown(name) { continue }
+                if formerValues.contains(where: { RowMerge.same($0, value) }) { continue }
+            }
             body[name] =
                 newest?[name].map { $0.applying(from: base?[name], to: value) } ?? value
         }
