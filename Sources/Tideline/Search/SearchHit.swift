@@ -86,9 +86,9 @@ public struct SearchExcerpt: Hashable, Sendable {
         }
     }
 
-    /// The markers of a match: two control characters, which are removed from the text.
-    package static let start: Unicode.Scalar = "\u{2}"
-    package static let end: Unicode.Scalar = "\u{3}"
+    /// The markers of a match: two characters of private use, which are removed from the text.
+    package static let start: Unicode.Scalar = "\u{10FFFC}"
+    package static let end: Unicode.Scalar = "\u{10FFFD}"
 }
 
 /// A row that a search found, as a store returns it.

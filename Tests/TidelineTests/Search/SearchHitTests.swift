@@ -54,6 +54,22 @@ import TidelineTestSupport
         }
     }
 
+    @Test("Control characters, such as those of a scanned code, stay in the text of an excerpt")
+    func controlCharacters() async throws {
+        try await withTemporaryFile { path in
+            let device = try await SearchScene.device(path)
+            let tickets = try SearchScene.tickets(device)
+            let notes = "code \u{2}A1\u{3} and \u{3}B2\u{2}"
+            try await tickets.insert(Ticket(id: "a", title: "scan", notes: notes))
+            let hit = try #require(try await tickets.search("a1").first)
+            for part in [hit.snippet(\.notes), hit.highlight(\.notes)] {
+                let excerpt = try #require(part)
+                #expect(excerpt.text == notes)
+                #expect(Self.words(excerpt) == ["A1"])
+            }
+        }
+    }
+
     @Test(
         "Matches are the found words, whatever accents they and the search have",
         arguments: [
