@@ -132,6 +132,56 @@ extension PushPreparation {
         return parent != nil
     }
 
+    /// Returns whether the queue has an operation, outside of this slice, that creates a parent of an operation's row.
+    func mayHaveUnsentParent(_ operation: QueuedOperation, _ work: inout Work) throws -> Bool {
+        guard operation.frozen == nil, operation.kind != .delete,
+            try mayWaitForParents(operation.table, &work)
+        else { return false }
+        return try queue.reader.newParents(of: operation, local: row(after: operation)).contains {
+            try !work.rows.contains($0) && queue.reader.creatingOperation(of: $0) != nil
+        }
+    }
+
+    /// Takes the operations that create the parents of an operation's row, and before them those of their parents.
+    ///
+    /// An app may have inserted a long chain of rows with the children first. Without this, each slice would have one of
+    /// them.
+    func takeParents(of operation: QueuedOperation, _ work: inout Work) throws -> Step {
+        var chain: [QueuedOperation] = []
+        var seen: Set = [operation.row]
+        var next = operation
+        while chain.count < Self.chainMax, !work.waitingRows.contains(next.row) {
+            let rows = work.rows
+            let parent = try queue.reader.unsentParent(
+                of: next,
+                local: row(after: next),
+                isSent: { rows.contains($0) }
+            )
+            guard let parent, mayGoAhead(parent, work), seen.insert(parent.row).inserted else {
+                break
+            }
+            chain.append(parent)
+            next = parent
+        }
+        var step = Step.passed
+        for parent in chain.reversed() {
+            step = try take(parent, isFirst: false, takesParents: false, &work)
+            guard step == .taken else { break }
+        }
+        work.waitingRows.formUnion(seen.subtracting(work.rows))
+        return step
+    }
+
+    /// The maximum number of operations that are taken before one of their children at a time.
+    private static let chainMax = 1000
+
+    /// Returns whether an operation may be sent before its turn in the queue.
+    private func mayGoAhead(_ operation: QueuedOperation, _ work: Work) -> Bool {
+        operation.state == .pending && operation.frozen == nil && operation.group == nil
+            && operation.id <= work.slice.upTo ?? .max && !work.slice.first.contains(operation.id)
+            && !work.slice.closed.contains(operation.row)
+    }
+
     /// Returns whether the delete of a row waits for an operation that takes a child away from the row.
     private func waitsForChildren(_ delete: QueuedOperation, _ work: inout Work) throws -> Bool {
         guard !queue.catalog.references.children(of: delete.table).isEmpty else { return false }

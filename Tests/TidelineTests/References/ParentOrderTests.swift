@@ -53,6 +53,21 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Customer c", "Job j", "Visit v"])
     }
 
+    @Test("A chain of rows that was inserted with the children first is sent in one batch")
+    func chain() async throws {
+        let scene = try await FieldScene()
+        let visits = try scene.device.client.syncTable(Field.Visit.self)
+        let ids = (100..<160).map { "v\($0)" }
+        for (place, id) in ids.enumerated() {
+            let next = place + 1 < ids.count ? ids[place + 1] : nil
+            try await visits.insert(Field.Visit(id: id, nextID: next))
+        }
+        #expect(try await scene.device.push() == nil)
+        #expect(scene.tap.bodies.count == 1 && scene.tap.singles.isEmpty)
+        let sent = ids.joined(separator: " ")
+        #expect(try await scene.serverContents() == ["Visit \(sent)"])
+    }
+
     @Test(
         "A child waits for its rejected parent, and is sent when the app resolves the error"
     )

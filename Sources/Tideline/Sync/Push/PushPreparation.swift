@@ -37,6 +37,8 @@ struct PushPreparation {
         var hasGroups: Bool?
         /// Whether the queue may have inserts of parents of a table's rows, as far as it was checked.
         var tablesWithInserts: [String: Bool] = [:]
+        /// The rows whose operations wait for a parent that this slice cannot have.
+        var waitingRows: Set<RowKey> = []
         /// The operations that deletes of parents wait for, as far as they were read.
         var delayed = DelayedChildren()
 
@@ -121,9 +123,13 @@ struct PushPreparation {
         return result
     }
 
-    private func take(
+    /// Freezes an operation, or the group that it belongs to.
+    ///
+    /// If it `takesParents`, the inserts of its parents are frozen before it.
+    func take(
         _ operation: QueuedOperation,
         isFirst: Bool,
+        takesParents: Bool = true,
         _ work: inout Work
     ) throws -> Step {
         if work.ids.contains(operation.id) { return .passed }
@@ -143,12 +149,18 @@ struct PushPreparation {
             !work.rows.contains(operation.row)
         else { return .full }
         var isWaiting = try isBehindGroup(operation, &work)
-        if !isWaiting, let group = try joinCycle(of: operation, &work) {
-            work.hasMetGroup = true
-            let members = try queue.reader.members(of: group)
-            return try take(members, of: group, isFirst: isFirst, &work)
+        if !isWaiting, try mayHaveUnsentParent(operation, &work) {
+            if let group = try joinCycle(of: operation, &work) {
+                work.hasMetGroup = true
+                let members = try queue.reader.members(of: group)
+                return try take(members, of: group, isFirst: isFirst, &work)
+            }
+            if takesParents, try takeParents(of: operation, &work) == .full { return .full }
+            guard work.result.operations.count < work.slice.rows else { return .full }
+            isWaiting = try waitsForParent(operation, &work)
+        } else if !isWaiting {
+            isWaiting = try waitsForParent(operation, &work)
         }
-        if !isWaiting { isWaiting = try waitsForParent(operation, &work) }
         if isWaiting {
             work.result.isWaiting = true
             return .passed
