@@ -24,18 +24,19 @@ struct RestoredOperations {
         var restored: Set<Int64> = []
         for decided in decidedOperations {
             let operation = decided.operation
-            guard case .conflict(let server, _) = decided.decision, operation.kind != .insert,
-                let base = operation.basis.base, operation.basisVersion == nil
+            guard case .conflict(let server, _) = decided.decision, operation.kind != .insert
             else { continue }
             let table = operation.table
             switch server {
             case .row(let row):
-                guard base.version != row.version, base.isOlderOnServer(row),
+                guard let base = operation.basis.base, operation.basisVersion == nil,
+                    base.version != row.version, base.isOlderOnServer(row),
                     try await earliestEpoch(table, endpoint) != nil
                 else { continue }
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
-                // No other policy drops a change without an error.
+                // The base may be unknown: the app has deleted the row and inserted it again, or changed an older copy
+                // of it. No other policy drops a change without an error.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update,
                     let known = try await earliestEpoch(table, endpoint)
                 else { continue }
