@@ -82,8 +82,9 @@ extension FilterRenderer {
     /// The maximum depth of SQLite's stack for a search.
     static let searchSteps = 30
 
-    /// Returns whether a search, or a condition on related rows, is in a part that SQL cannot express, because it nests
-    /// too deep or reads a JSON document. Such a part is evaluated by a program, which reads no other table.
+    /// Returns whether a search, or a condition on related rows, is in a part that SQL cannot express.
+    ///
+    /// The part nests too deep or reads a JSON document. It is evaluated by a program, which reads no other table.
     package func nestsTablesTooDeep(_ condition: QueryExpression) -> Bool {
         guard condition.readsTables, steps(condition) > Self.stepsMax else { return false }
         guard case .all = condition.kind else { return true }

@@ -15,7 +15,9 @@ final class ListPlans: Sendable {
         let pageSizeWanted: Int?
         let includesDeleted: Bool
 
-        /// Whether the text is ASCII. Other strings can be equal in Swift although their bytes differ.
+        /// Whether the text is ASCII.
+        ///
+        /// Other strings can be equal in Swift although their bytes differ.
         var hasOneSpelling: Bool { text.utf8.allSatisfy { $0 < 0x80 } }
     }
 

@@ -237,8 +237,10 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Answers a request on a table: adds the former names of columns to the rows, uses the caller's names in errors,
-    /// and converts numbers that the caller sends or requests as strings. `shape` is nil for an answer without rows.
+    /// Answers a request on a table.
+    ///
+    /// Adds the former names of columns to the rows, uses the caller's names in errors, and converts numbers that the
+    /// caller sends or requests as strings. `shape` is nil for an answer without rows.
     func withTextNumbers(
         _ request: ServerRequest,
         _ table: String,

@@ -92,7 +92,9 @@ package struct RowBody: Sendable {
         let current = values[place]
         var other: [SQLValue] = []
         for value in former
-        where !(other + [current].compactMap(\.self)).contains(where: { column.type.isSame($0, value) }) {
+        where !(other + [current].compactMap(\.self))
+            .contains(where: { column.type.isSame($0, value) })
+        {
             other.append(value)
         }
         values[place] = current ?? other.first

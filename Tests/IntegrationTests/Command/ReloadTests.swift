@@ -139,9 +139,9 @@ extension ProcessTests {
                     )
                     #expect(created.code == 0, "\(created.error)")
                     let attributes = try FileManager.default.attributesOfItem(atPath: marker)
-                    let created = try #require(attributes[.modificationDate] as? Date)
+                    let modified = try #require(attributes[.modificationDate] as? Date)
                     let time = try #require(try await told())
-                    #expect(time == Int(created.timeIntervalSince1970) && time > 1000)
+                    #expect(time == Int(modified.timeIntervalSince1970) && time > 1000)
                     // The next backup replaces this time.
                     try FileManager.default.setAttributes(
                         [.modificationDate: Date(timeIntervalSince1970: 1000)],

@@ -156,7 +156,12 @@ import TidelineTestKit
         // Only newer versions of an app know the current name, so its value was set last.
         func writeRead(_ body: String) async -> ServerResponse {
             let tag = await server.send("GET", "/tables/Task/a").headers["ETag"]
-            return await server.send(method, "/tables/Task/a", body, headers: ["If-Match": tag ?? ""])
+            return await server.send(
+                method,
+                "/tables/Task/a",
+                body,
+                headers: ["If-Match": tag ?? ""]
+            )
         }
         #expect(names(await writeRead(#"{"title":"7","name":"8"}"#).row) == ["8", "8", "8"])
         #expect(names(await writeRead(#"{"title":"9","name":"8"}"#).row) == ["9", "9", "9"])

@@ -151,7 +151,10 @@ import TidelineTestSupport
 
     private static let policies: [ConflictPolicy] = [.fail, .merge, .clientWins, .serverWins]
 
-    @Test("An edit of both versions of the app before a push has the newer value", arguments: policies)
+    @Test(
+        "An edit of both versions of the app before a push has the newer value",
+        arguments: policies
+    )
     func editedByBothVersions(_ policy: ConflictPolicy) async throws {
         try await withTemporaryFile { path in
             let store = MemoryStore()
@@ -180,7 +183,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row that is sent completely after a conflict keeps an edit of the old version of the app")
+    @Test("A row that is sent completely after a conflict has the edit of the app's old version")
     func wholeRow() async throws {
         try await withTemporaryFile { path in
             let store = MemoryStore()

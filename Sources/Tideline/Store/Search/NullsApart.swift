@@ -6,8 +6,9 @@
 import TidelineCore
 
 extension TableQuery {
-    /// Two queries whose results, one after the other, are the result of this one: for rows with and without null in
-    /// the first sort key. Nil if no part of the condition has the form "null, or a comparison of the first sort key".
+    /// Two queries whose results, one after the other, are the result of this one.
+    ///
+    /// They find the rows with and without null in the first sort key. Nil if no part of the condition has the form "null, or a comparison of the first sort key".
     ///
     /// The second query has the limit of the whole query.
     var nullsApart: (first: TableQuery, second: TableQuery)? {

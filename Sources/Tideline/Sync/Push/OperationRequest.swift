@@ -124,7 +124,8 @@ package enum OperationRequest {
         let payload = RowMerge.payload(local)
         var formerValues: [Value?] = []
         if let base {
-            for (name, value) in payload where isUnknown(name) && !RowMerge.same(base[name], value) {
+            for (name, value) in payload where isUnknown(name) && !RowMerge.same(base[name], value)
+            {
                 formerValues.append(base[name])
             }
         }
