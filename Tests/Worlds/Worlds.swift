@@ -1,11 +1,11 @@
 // Worlds: runs simulations on all cores, for any number of seeds.
 //
-//     swift run -c release worlds [--history | --failing | --relations] [FIRST] COUNT
+//     swift run -c release worlds [--history | --failing | --relations | --rules] [FIRST] COUNT
 //
 // If a seed breaks a guarantee, its simulation is shrunk and its events are printed, and the program exits with 1.
 // `--history` prints a digest of each simulation, which is the same in every process. `--failing` prints the broken
 // guarantee of each seed, without shrinking it and without events. `--relations` simulates rows that refer to each
-// other.
+// other, and `--rules` those with rules for their columns.
 
 import Foundation
 import Synchronization
@@ -13,13 +13,15 @@ import TidelineTestKit
 
 @main
 struct Worlds {
-    private static let usage = "usage: worlds [--history | --failing | --relations] [FIRST] COUNT"
+    private static let usage =
+        "usage: worlds [--history | --failing | --relations | --rules] [FIRST] COUNT"
 
     private enum Mode: String {
         case stories
         case history = "--history"
         case failing = "--failing"
         case relations = "--relations"
+        case rules = "--rules"
     }
 
     static func main() {
@@ -90,6 +92,9 @@ struct Worlds {
             return nil
         case .relations:
             try RelationWorld(seed: seed).run()
+            return nil
+        case .rules:
+            try RelationWorld(seed: seed, hasRules: true).run()
             return nil
         case .history:
             let report = try World(WorldPlan(seed: seed)).run()

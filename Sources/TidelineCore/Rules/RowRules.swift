@@ -83,17 +83,27 @@ package struct RowRules: Sendable {
     ///
     /// It covers every rule but `unique`.
     package func check(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
-        func isChanged(_ place: Int) -> Bool { names?.contains(columns[place].name) ?? true }
-        func value(_ place: Int) -> SQLValue {
-            let column = columns[place]
-            return row[column.name].map { SQLValue(converted: $0, type: column.type) }
-                ?? column.storedDefault
+        for place in columns.indices where checks[place] != nil && isChanged(place, names) {
+            if let violation = check(place, value(place, in: row)) { return violation }
         }
-        for place in columns.indices where checks[place] != nil && isChanged(place) {
-            if let violation = check(place, value(place)) { return violation }
-        }
+        return compare(row, changing: names)
+    }
+
+    /// Returns the first comparison that a row does not satisfy, if a write sets one of its columns; nil for all
+    /// columns.
+    package func compare(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
         guard hasComparisons else { return nil }
-        return compare(columns.indices.map(value), isChanged: isChanged)
+        return compare(columns.indices.map { value($0, in: row) }) { isChanged($0, names) }
+    }
+
+    private func isChanged(_ place: Int, _ names: Set<String>?) -> Bool {
+        names?.contains(columns[place].name) ?? true
+    }
+
+    private func value(_ place: Int, in row: Row) -> SQLValue {
+        let column = columns[place]
+        return row[column.name].map { SQLValue(converted: $0, type: column.type) }
+            ?? column.storedDefault
     }
 
     /// Returns the names of the columns of a `unique` rule.

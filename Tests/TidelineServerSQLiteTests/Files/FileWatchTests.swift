@@ -103,7 +103,10 @@ import TidelineServerSQLite
             }
             let files = ["", "-wal", "-lock"]
             for file in files {
-                try FileManager.default.copyItem(atPath: path + file, toPath: path + ".killed" + file)
+                try FileManager.default.copyItem(
+                    atPath: path + file,
+                    toPath: path + ".killed" + file
+                )
             }
             await server.store.stop()
             for number in 0..<8 {

@@ -230,6 +230,58 @@ import TidelineTestSupport
         #expect(error.serverItem != nil)
     }
 
+    @Test("A later change that breaks a comparison with the server's row is not sent")
+    func laterChanges() async throws {
+        let server = try await RuleScene.server()
+        let one = try await RuleScene.device(server.transport)
+        let two = try await Device(
+            server.transport,
+            conflicts: .serverWins,
+            tables: [Inspection.self]
+        )
+        let (ones, twos) = (
+            try one.client.syncTable(Inspection.self), try two.client.syncTable(Inspection.self)
+        )
+        @Sendable func instant(_ seconds: Double) -> Date { Date(timeIntervalSince1970: seconds) }
+        var visit = Inspection.valid()
+        (visit.start, visit.end) = (instant(1000), instant(2000))
+        try await ones.insert(visit)
+        #expect(try await one.push() == nil)
+        try await twos.pull(queryID: nil)
+        try await ones.update(id: "a") { $0.start = instant(1900) }
+        #expect(try await one.push() == nil)
+
+        for change in [
+            { $0.start = instant(1100) }, { $0.end = instant(1500) },
+        ] as [@Sendable (inout Inspection) -> Void] {
+            try await two.context.transaction { transaction in
+                try transaction.table(Inspection.self).update(id: "a", change)
+            }
+        }
+        #expect(try await two.context.dryRun().operations.count == 2)
+        #expect(try await two.push()?.status == .operationErrors)
+        let error = try #require(try await two.context.operationErrors().first)
+        #expect(error.statusCode == nil && error.brokenRule == nil)
+        #expect(error.differingColumns == ["end"])
+        #expect(
+            error.message.hasSuffix(
+                """
+                was not sent, because it conflicts with the server's row. Member 'start': the value must not be \
+                greater than that of 'end'. Resolve the conflict with both rows.
+                """
+            )
+        )
+        #expect(try await two.push()?.status == .operationErrors)
+        try await ones.pull(queryID: nil)
+        #expect(try await ones.read(id: "a")?.end == instant(2000))
+
+        try await twos.update(id: "a") { $0.end = instant(1950) }
+        #expect(try await two.push() == nil)
+        try await ones.pull(queryID: nil)
+        let merged = try #require(try await ones.read(id: "a"))
+        #expect(merged.start == instant(1900) && merged.end == instant(1950))
+    }
+
     @Test("A conflict handler's row that breaks a rule is not sent")
     func handlers() async throws {
         let server = try await RuleScene.server()

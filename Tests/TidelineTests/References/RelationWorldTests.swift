@@ -29,4 +29,15 @@ import TidelineTestSupport
             }
         }
     }
+
+    @Test("No operation on related rows is parked for a rule that the device can check")
+    func rules() {
+        for seed in Self.seeds {
+            do {
+                try RelationWorld(seed: seed, hasRules: true).run()
+            } catch {
+                Issue.record("\(error)")
+            }
+        }
+    }
 }

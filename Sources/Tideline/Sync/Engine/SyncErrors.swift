@@ -204,6 +204,17 @@ extension SyncError {
     /// The maximum number of contested columns that a message names.
     private static let contestedMax = 10
 
+    /// The error text of an update that is not sent because it breaks a comparison together with the server's row.
+    static func brokenComparison(
+        _ operation: QueuedOperation,
+        _ violation: RuleViolation
+    ) -> String {
+        """
+        \(name(of: operation)) was not sent, because it conflicts with the server's row. \(violation.message) \
+        Resolve the conflict with both rows.
+        """
+    }
+
     /// The error for an `operation` that cannot be sent, because it cannot be decoded or its row is not in the
     /// store.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {

@@ -217,6 +217,10 @@ struct PushPreparation {
             try park(operation, &result)
             return nil
         }
+        if let local, let violation = brokenComparison(in: local, of: operation) {
+            try park(queued, as: violation, item: local, &result)
+            return nil
+        }
         if operation.kind == .update, operation.basisVersion == nil, operation.basis.base == nil {
             if operation.sendsWholeRow, let version = local?.version {
                 operation.basisVersion = version
@@ -251,6 +255,23 @@ struct PushPreparation {
         return operation
     }
 
+    /// Returns the comparison that an update breaks together with the server's row.
+    ///
+    /// The device has checked the update when the app made it. Since then the server's row may have replaced an earlier
+    /// change of the row.
+    private func brokenComparison(
+        in local: Row,
+        of operation: QueuedOperation
+    ) -> RuleViolation? {
+        guard operation.kind == .update, let base = operation.knownBase,
+            let rules = queue.catalog.rules(of: operation.table), rules.hasComparisons
+        else { return nil }
+        return rules.compare(
+            local,
+            changing: Set(RowMerge.changes(from: base, to: local).names)
+        )
+    }
+
     /// Parks an operation that cannot be decoded; later operations of its row wait for it.
     func parkDamaged(_ operation: QueuedOperation, _ work: inout Work) throws {
         work.slice.blocked.insert(operation.row)
@@ -258,7 +279,14 @@ struct PushPreparation {
     }
 
     /// Parks an operation that cannot be sent, with an error that says why.
-    private func park(_ operation: QueuedOperation, _ result: inout PreparedSlice) throws {
+    ///
+    /// A `violation` makes it a conflict of `item` with the server's row.
+    private func park(
+        _ operation: QueuedOperation,
+        as violation: RuleViolation? = nil,
+        item: Row? = nil,
+        _ result: inout PreparedSlice
+    ) throws {
         var parked = operation
         parked.state = .parked
         try queue.put(parked)
@@ -266,9 +294,10 @@ struct PushPreparation {
             id: environment.makeID(),
             operation: parked,
             statusCode: nil,
-            message: SyncError.unsendable(operation).message,
-            item: nil,
-            serverItem: nil
+            message: violation.map { SyncError.brokenComparison(operation, $0) }
+                ?? SyncError.unsendable(operation).message,
+            item: item,
+            serverItem: violation == nil ? nil : operation.basis.base
         )
         try queue.removeErrors(of: operation.id)
         try store.put([error.row], in: SystemTables.errors)

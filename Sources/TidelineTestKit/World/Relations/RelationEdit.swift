@@ -10,6 +10,8 @@ enum RelationEdit: Sendable, CustomStringConvertible {
     /// Changes references of a row.
     case move(table: String, id: String, parents: [String: String?])
     case delete(table: String, id: String)
+    /// Sets columns of a job that have rules.
+    case setJob(id: String, values: [String: Value])
 
     var description: String {
         func text(_ parents: [String: String?]) -> String {
@@ -19,6 +21,7 @@ enum RelationEdit: Sendable, CustomStringConvertible {
         case .insert(let table, let id, let parents): "insert \(table) \(id)\(text(parents))"
         case .move(let table, let id, let parents): "move \(table) \(id)\(text(parents))"
         case .delete(let table, let id): "delete \(table) \(id)"
+        case .setJob(let id, let values): "set Job \(id)\(text(values.mapValues { "\($0)" }))"
         }
     }
 
@@ -43,6 +46,10 @@ enum RelationEdit: Sendable, CustomStringConvertible {
             }
         case .delete(let table, let id):
             try await client.syncTable(named: table).delete(id: id)
+        case .setJob(let id, let values):
+            _ = try await client.syncTable(named: "Job").update(id: id) { row in
+                for (column, value) in values { row[column] = value }
+            }
         }
     }
 
@@ -57,6 +64,10 @@ enum RelationEdit: Sendable, CustomStringConvertible {
             }
         case .delete(let table, let id):
             try transaction.table(named: table).delete(id: id)
+        case .setJob(let id, let values):
+            _ = try transaction.table(named: "Job").update(id: id) { row in
+                for (column, value) in values { row[column] = value }
+            }
         }
     }
 }

@@ -21,9 +21,16 @@ package enum RelationModels {
         package static let references = [
             Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)
         ]
+        package static let rules: [Rule<Job>] = [
+            .pattern(\.number, "J-[0-9]{1,3}"), .unique(\.number),
+            .compare(\.start, .lessOrEqual, \.end),
+        ]
         package var id: String
         package var title: String
         package var customerID: Customer.ID?
+        package var number: String?
+        package var start: Int?
+        package var end: Int?
 
         package init() { self.init(id: "") }
 
@@ -86,7 +93,8 @@ package enum RelationModels {
             return TableDefinition(
                 table.name,
                 columns: table.columns,
-                references: table.references
+                references: table.references,
+                rules: table.rules
             )
         }
     }

@@ -23,16 +23,29 @@ final class RelationNetwork: Transport {
     }
 
     private let inner: any Transport
+    /// Waits before each request arrives, and before its response does.
+    private let delay: @Sendable () async throws -> Void
     private let state: Mutex<(random: SeededGenerator, hasFaults: Bool)>
 
-    init(_ inner: any Transport, seed: UInt64) {
-        self.inner = inner
+    init(
+        _ inner: any Transport,
+        seed: UInt64,
+        delay: @escaping @Sendable () async throws -> Void
+    ) {
+        (self.inner, self.delay) = (inner, delay)
         state = Mutex((SeededGenerator(seed: seed), true))
     }
 
     func endFaults() { state.withLock { $0.hasFaults = false } }
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
+        try await delay()
+        let response = try await deliver(request)
+        try await delay()
+        return response
+    }
+
+    private func deliver(_ request: TransportRequest) async throws -> TransportResponse {
         switch fate(of: request) {
         case .deliver: return try await inner.send(request)
         case .dropRequest: throw Self.lost

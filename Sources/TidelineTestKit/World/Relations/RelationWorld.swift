@@ -1,7 +1,8 @@
 // RelationWorld: a simulation of devices that insert, move and delete related rows, while the network fails, apps are
 // killed between transactions, tables are purged, and the server is restored from a backup. At the end the faults stop,
 // and all devices sync: then no device has an orphan, all rows are the same everywhere, and no row is lost without an
-// error or a delete.
+// error or a delete. With rules, users also set columns of jobs to values that break some of them, and edit rows during
+// pushes and pulls; no operation is parked for a rule that the device can check.
 
 import Foundation
 import Tideline
@@ -15,16 +16,21 @@ import TidelineServerCore
 /// ```
 package struct RelationWorld: Sendable {
     private let seed: UInt64
+    private let hasRules: Bool
 
-    package init(seed: UInt64) { self.seed = seed }
+    /// Creates a simulation; with `hasRules`, users also set the columns of jobs that have rules, and edit rows during
+    /// pushes and pulls.
+    package init(seed: UInt64, hasRules: Bool = false) {
+        (self.seed, self.hasRules) = (seed, hasRules)
+    }
 
     /// Runs the simulation on the calling thread.
     ///
     /// - Throws: ``WorldViolation`` with the seed and the events if a guarantee is broken.
     package func run() throws {
         let time = VirtualTime()
-        let ended = try time.run { [seed] in
-            try await RelationRun(seed, time).run()
+        let ended = try time.run { [seed, hasRules] in
+            try await RelationRun(seed, time, hasRules: hasRules).run()
             return true
         }
         guard ended != nil else {
@@ -60,6 +66,8 @@ private final class RelationRun {
     private var beforeRestore: Set<String> = []
     /// Whether a device discards the rows that a restored server lost.
     private let discardsLostRows: Bool
+    /// Whether users set the columns of jobs that have rules, and edit rows during pushes and pulls.
+    private let hasRules: Bool
     private var story: [String] = []
 
     /// The references of the tables, as column and parent's table.
@@ -71,8 +79,8 @@ private final class RelationRun {
     ]
     private static let tables = ["Customer", "Job", "Visit", "Invoice", "Note"]
 
-    init(_ seed: UInt64, _ time: VirtualTime) async throws {
-        (self.seed, self.time) = (seed, time)
+    init(_ seed: UInt64, _ time: VirtualTime, hasRules: Bool) async throws {
+        (self.seed, self.time, self.hasRules) = (seed, time, hasRules)
         random = SeededGenerator(seed: seed)
         if random.chance(15) {
             let restorable = try await WorldDatabase(time) { try await Self.server(time, $0) }
@@ -84,12 +92,15 @@ private final class RelationRun {
         let lostRows: [LostRowPolicy] =
             discardsLostRows ? LostRowPolicy.allCases : [.ask, .sendAgain]
         let policies: [ConflictPolicy] = [.fail, .merge, .clientWins, .serverWins]
+        let sleep: @Sendable () async throws -> Void = {
+            if hasRules { try await time.sleep(.milliseconds(2)) }
+        }
         for number in 0..<3 {
             let seed = seed &* 31 &+ UInt64(number)
             let numbers = SeededNumbers(seed: seed)
             let device = RelationDevice(
                 name: "d\(number)",
-                network: RelationNetwork(server, seed: seed),
+                network: RelationNetwork(server, seed: seed, delay: sleep),
                 policy: random.pick(policies),
                 lostRows: random.pick(lostRows),
                 environment: SyncEnvironment(
@@ -170,7 +181,7 @@ private final class RelationRun {
     private func push(_ device: RelationDevice) async throws {
         story.append("\(device.name) pushes")
         do {
-            try await device.context.push()
+            try await perform(device) { [context = device.context] in try await context.push() }
         } catch let error as PushError {
             if error.status == .storeFailure, !device.store.isKilled {
                 throw violation("push", "\(error)")
@@ -182,13 +193,26 @@ private final class RelationRun {
         story.append("\(device.name) pulls")
         for table in Self.tables {
             do {
-                _ = try await device.client.syncTable(named: table).pull(queryID: "all")
+                let synced = try device.client.syncTable(named: table)
+                try await perform(device) { _ = try await synced.pull(queryID: "all") }
             } catch let error as SyncError where error.code == .storeFailure {
                 if !device.store.isKilled { throw violation("pull", "\(error)") }
             } catch {
                 // The network failed.
             }
         }
+    }
+
+    /// Pushes or pulls; users with rules may edit rows meanwhile.
+    private func perform(
+        _ device: RelationDevice,
+        _ sync: @escaping @Sendable () async throws -> Void
+    ) async throws {
+        guard hasRules, random.chance(40) else { return try await sync() }
+        let task = time.start { try await sync() }
+        try await time.sleep(.milliseconds(random.below(12)))
+        try await edit(device)
+        try await task.value
     }
 
     private func verify(_ device: RelationDevice) async throws {
@@ -245,7 +269,7 @@ private final class RelationRun {
             story.append("\(device.name): \(edits.map(\.description).joined(separator: ", "))")
         } catch let error as SyncError
             where [.rowIsReferenced, .notFound, .alreadyExists].contains(error.code)
-            || device.store.isKilled
+            || error.code == .ruleBroken && hasRules || device.store.isKilled
         {
             story.append("\(device.name) cannot: \(edits), \(error.code)")
         }
@@ -258,6 +282,9 @@ private final class RelationRun {
     }
 
     private func draw(_ device: RelationDevice) async throws -> RelationEdit? {
+        if hasRules, random.chance(40), let id = try await local("Job", device) {
+            return .setJob(id: id, values: RelationRules.values(&random))
+        }
         let table = random.pick(["Customer", "Job", "Job", "Visit", "Visit", "Invoice", "Note"])
         var parents: [String: String?] = [:]
         for (column, parent) in Self.references[table] ?? [] {
@@ -337,6 +364,17 @@ private final class RelationRun {
 
     private func resolve(_ error: TableOperationError, _ device: RelationDevice) async throws {
         let what = "\(device.name) resolves \(error.kind) \(error.table) \(error.itemID)"
+        if let rule = error.brokenRule {
+            guard rule.code == .notUnique else {
+                throw violation("rules", "\(what): a rule that the device knew, \(rule)")
+            }
+            guard var item = error.item, random.chance(70) else {
+                return try await discard(error, device)
+            }
+            item["number"] = RelationRules.number(&random)
+            story.append("\(what): gives it the number \(item["number"]?.text ?? "null")")
+            return try await error.updateOperationAndRetry(with: item)
+        }
         guard let reference = error.brokenReference else {
             guard random.chance(50) else { return try await discard(error, device) }
             story.append("\(what) (\(error.statusCode ?? 0)) by a retry")
@@ -448,6 +486,9 @@ private final class RelationRun {
             let missing = try await device.context.read { try $0.missingParents() }
             guard missing.isEmpty else {
                 throw violation("no orphans", "\(device.name): \(missing)")
+            }
+            for fault in RelationRules.faults(in: try await device.rows("Job")) {
+                throw violation("rules", "\(device.name): \(fault)")
             }
             for table in Self.tables {
                 let own = Self.texts(try await device.rows(table), table)
