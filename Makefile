@@ -66,7 +66,7 @@ help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run the tests; with the slow ones: ALL=yes'
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, thread sanitizer'
-	@echo 'make nightly     both sanitizers, 60,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
+	@echo 'make nightly     both sanitizers, 90,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, an old SQLite and a current one'
 	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL; make test runs them on SQLite'
 	@echo 'make allocations allocations of each operation (ARGS=--record writes the thresholds; ARGS="--stacks create")'
@@ -125,6 +125,7 @@ nightly:
 	    'thread: tests' 'scripts/sanitize thread' \
 	    'simulation' '$(MAKE) simulation SEEDS=30000' \
 	    'simulation of relations' '$(MAKE) worlds SEEDS="--relations 30000"' \
+	    'simulation of rules' '$(MAKE) worlds SEEDS="--rules 30000"' \
 	    'SQLCipher' '$(MAKE) cipher' \
 	    'PostgreSQL 18' '$(MAKE) postgres18' \
 	    'failover' '$(MAKE) failover' \

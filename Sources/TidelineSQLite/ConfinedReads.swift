@@ -23,6 +23,8 @@ package enum ConfinementError: Error, Sendable, Hashable {
     case function(String)
     /// It does something other than reading.
     case notARead
+    /// The text has no statement.
+    case noStatement
     /// The text has more than one statement.
     case severalStatements
     /// The text has placeholders without a value.
@@ -174,7 +176,8 @@ extension ConfinedReads {
         guard try prepareRest(rest, database) == nil else {
             throw ConfinementError.severalStatements
         }
-        guard let statement, statement.isReadOnly, statement.columnCount > 0 else {
+        guard let statement else { throw ConfinementError.noStatement }
+        guard statement.isReadOnly, statement.columnCount > 0 else {
             throw ConfinementError.notARead
         }
         try checkUnknown(database)

@@ -23,6 +23,17 @@ extension SyncError {
         return SyncError(.rowDoesNotFit, failure.message, cause: failure)
     }
 
+    /// The error for a row whose reference cannot be null.
+    static func parentRequired(_ error: TableOperationError, column: String) -> SyncError {
+        SyncError(
+            .rowDoesNotFit,
+            """
+            Row '\(error.itemID)' of table '\(error.table)' must have a parent, because the property of column \
+            '\(column)' is not optional. Pass the id of a parent, or discard the row.
+            """
+        )
+    }
+
     /// A value of a group of rows that does not fit the property.
     static func valueDoesNotFit(table: String, column: String, expected: String) -> SyncError {
         SyncError(

@@ -112,13 +112,25 @@ extension TableOperationError {
         guard let reference = brokenReference, reference.reason == .parentNotFound else {
             throw SyncError.noParentMissing()
         }
-        var row: Row = ["id": .string(itemID)]
-        row[reference.column] = id.map(Value.string) ?? .null
-        try await errors().retry(self, row)
+        try await errors().moveToParent(of: self, id, reference)
     }
 }
 
 extension OperationErrors {
+    fileprivate func moveToParent(
+        of error: TableOperationError,
+        _ id: String?,
+        _ reference: BrokenReference
+    ) async throws {
+        let column = engine.catalog.schema(error.table)?.column(named: reference.column)
+        guard id != nil || column?.isNullable != false else {
+            throw SyncError.parentRequired(error, column: reference.column)
+        }
+        var row: Row = ["id": .string(error.itemID)]
+        row[reference.column] = id.map(Value.string) ?? .null
+        try await retry(error, row)
+    }
+
     fileprivate func restoreParent(of error: TableOperationError, with given: Row?) async throws {
         guard let reference = error.brokenReference, reference.reason == .parentNotFound else {
             throw SyncError.noParentMissing()

@@ -259,8 +259,9 @@ private struct Visit: SyncRecord, Hashable {
         ("SELECT :id", "placeholders"),
         ("SELECT nowhere FROM Todo", "nowhere"),
         ("SELEC 1", "syntax error"),
-        ("", "is not read-only"),
-        ("-- nothing", "is not read-only"),
+        ("", "has no statement"),
+        (" ; ", "has no statement"),
+        ("-- nothing", "has no statement"),
         ("SELECT \(Unknown())", "Unknown"),
     ]
 

@@ -162,6 +162,38 @@ import TidelineTestSupport
         #expect(job?.title == "Pump")
     }
 
+    private struct Shelf: SyncRecord {
+        var id = ""
+    }
+
+    private struct Book: SyncRecord {
+        static let references = [Reference(\Book.shelfID, to: Shelf.self)]
+        var id = ""
+        var shelfID = ""
+    }
+
+    @Test("An orphan whose reference is not optional is not moved to no parent")
+    func movedToNone() async throws {
+        let models: [any SyncRecord.Type] = [Shelf.self, Book.self]
+        let tables = try models.map { try RecordSchema.of($0).table }
+        let server = try await InProcessServer(
+            tables: tables.map {
+                TableDefinition($0.name, columns: $0.columns, references: $0.references)
+            }
+        )
+        let device = try await Device(server.transport, tables: models)
+        try await device.client.syncTable(Book.self).insert(Book(id: "b", shelfID: "gone"))
+        let error = try #require(try await device.push()?.errors.first)
+        let rejection = try #require(
+            await #expect(throws: SyncError.self) { try await error.moveToParent(nil) }
+        )
+        #expect(rejection.code == .rowDoesNotFit)
+        #expect(rejection.message.contains("must have a parent"))
+        try await device.client.syncTable(Shelf.self).insert(Shelf(id: "s"))
+        try await error.moveToParent("s")
+        #expect(try await device.push() == nil)
+    }
+
     @Test("An orphan is discarded")
     func discarded() async throws {
         let (scene, error) = try await orphaned()

@@ -30,9 +30,12 @@ import TidelineTestSupport
         }
     }
 
+    /// The seeds that broke a guarantee with rules once.
+    private static let foundWithRules: [UInt64] = [73, 1098, 1356, 1500, 1996]
+
     @Test("No operation on related rows is parked for a rule that the device can check")
     func rules() {
-        for seed in Self.seeds {
+        for seed in Self.foundWithRules + Self.seeds {
             do {
                 try RelationWorld(seed: seed, hasRules: true).run()
             } catch {

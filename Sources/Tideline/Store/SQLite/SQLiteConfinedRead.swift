@@ -53,6 +53,7 @@ struct SQLiteConfinedRead {
             """
         case .function(let name): "the SQL calls '\(name)', which is not allowed."
         case .notARead: "the SQL is not read-only. Change rows in a transaction instead."
+        case .noStatement: "the SQL has no statement."
         case .severalStatements: "the SQL has several statements. Run one at a time."
         case .placeholders:
             "the SQL has placeholders. Write each value as an interpolation, as in \\(value)."
