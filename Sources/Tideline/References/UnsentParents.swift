@@ -157,13 +157,15 @@ extension PushPreparation {
                 local: row(after: next),
                 isSent: { rows.contains($0) }
             )
-            guard let parent, mayGoAhead(parent, work), seen.insert(parent.row).inserted else {
+            guard let parent, try mayGoAhead(parent, work), seen.insert(parent.row).inserted else {
                 break
             }
             chain.append(parent)
             next = parent
         }
         var step = Step.passed
+        // The operations of the page that was read may be parked or taken here.
+        if !chain.isEmpty { work.hasChangedOthers = true }
         for parent in chain.reversed() {
             step = try take(parent, isFirst: false, takesParents: false, &work)
             guard step == .taken else { break }
@@ -176,10 +178,14 @@ extension PushPreparation {
     private static let chainMax = 1000
 
     /// Returns whether an operation may be sent before its turn in the queue.
-    private func mayGoAhead(_ operation: QueuedOperation, _ work: Work) -> Bool {
-        operation.state == .pending && operation.frozen == nil && operation.group == nil
-            && operation.id <= work.slice.upTo ?? .max && !work.slice.first.contains(operation.id)
-            && !work.slice.closed.contains(operation.row)
+    private func mayGoAhead(_ operation: QueuedOperation, _ work: Work) throws -> Bool {
+        guard operation.state == .pending, operation.frozen == nil, operation.damage == nil,
+            operation.group == nil, operation.id <= work.slice.upTo ?? .max,
+            !work.slice.first.contains(operation.id), !work.slice.closed.contains(operation.row)
+        else { return false }
+        // An earlier operation of the row, such as a delete, is sent first.
+        return try queue.reader.operations(operation.table, operation.itemID).first?.id
+            == operation.id
     }
 
     /// Returns whether the delete of a row waits for an operation that takes a child away from the row.

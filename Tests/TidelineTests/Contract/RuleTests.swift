@@ -258,7 +258,9 @@ import TidelineTestSupport
                 try transaction.table(Inspection.self).update(id: "a", change)
             }
         }
-        #expect(try await two.context.dryRun().operations.count == 2)
+        // The second operation waits for the first.
+        let outcomes = try await two.context.dryRun().operations.map(\.outcome)
+        #expect(outcomes.count == 2 && outcomes.last == .waiting)
         #expect(try await two.push()?.status == .operationErrors)
         let error = try #require(try await two.context.operationErrors().first)
         #expect(error.statusCode == nil && error.brokenRule == nil)
@@ -266,8 +268,8 @@ import TidelineTestSupport
         #expect(
             error.message.hasSuffix(
                 """
-                was not sent, because it conflicts with the server's row. Member 'start': the value must not be \
-                greater than that of 'end'. Resolve the conflict with both rows.
+                was not sent, because the row breaks a rule together with the server's values. Member 'start': the \
+                value must not be greater than that of 'end'. Resolve the conflict with both rows.
                 """
             )
         )

@@ -1,6 +1,7 @@
 // The order of a push: operations on a row after the insert of its parent, wherever the two are in the queue.
 
 import Foundation
+import Synchronization
 import Testing
 import Tideline
 import TidelineCore
@@ -51,6 +52,47 @@ import TidelineTestSupport
         }
         #expect(try await scene.device.push() == nil)
         #expect(try await scene.serverContents() == ["Customer c", "Job j", "Visit v"])
+    }
+
+    /// A network that loses all writes while `losesWrites` is true.
+    private final class LossyNetwork: Transport {
+        let inner: any Transport
+        let losesWrites = Mutex(false)
+
+        init(_ inner: any Transport) { self.inner = inner }
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            if request.method != "GET", losesWrites.withLock({ $0 }) {
+                throw TransportError(.connectionLost, "lost", outcomeIsUnknown: true)
+            }
+            return try await inner.send(request)
+        }
+    }
+
+    @Test("A parent that was deleted and inserted again is not inserted before its delete is sent")
+    func deletedParent() async throws {
+        let server = try await InProcessServer(tables: Field.tables())
+        let network = LossyNetwork(server.transport)
+        let device = try await Device(network, conflicts: .clientWins, tables: Field.models)
+        let jobs = try device.client.syncTable(Field.Job.self)
+        let visits = try device.client.syncTable(Field.Visit.self)
+        try await jobs.insert(Field.Job(id: "k", title: "first"))
+        #expect(try await device.push() == nil)
+        // The visit waits for a parent that is parked.
+        try await jobs.insert(Field.Job(id: "j", customerID: "gone"))
+        try await visits.insert(Field.Visit(id: "v", jobID: "j"))
+        #expect(try await device.push()?.status == .operationErrors)
+        try await jobs.delete(id: "k")
+        network.losesWrites.withLock { $0 = true }
+        #expect(try await device.push()?.status == .networkFailure)
+        network.losesWrites.withLock { $0 = false }
+        try await jobs.insert(Field.Job(id: "k", title: "again"))
+        try await visits.update(id: "v") { $0.jobID = "k" }
+        #expect(try await device.push()?.status == .operationErrors)
+        let other = try await Device(server.transport, tables: Field.models)
+        #expect(try await other.client.table(Field.Job.self).read(id: "k")?.title == "again")
+        #expect(try await other.client.table(Field.Visit.self).read(id: "v")?.jobID == "k")
+        #expect(try await jobs.read(id: "k")?.title == "again")
     }
 
     @Test("A chain of rows that was inserted with the children first is sent in one batch")

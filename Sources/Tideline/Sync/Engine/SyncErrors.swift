@@ -210,8 +210,8 @@ extension SyncError {
         _ violation: RuleViolation
     ) -> String {
         """
-        \(name(of: operation)) was not sent, because it conflicts with the server's row. \(violation.message) \
-        Resolve the conflict with both rows.
+        \(name(of: operation)) was not sent, because the row breaks a rule together with the server's values. \
+        \(violation.message) Resolve the conflict with both rows.
         """
     }
 

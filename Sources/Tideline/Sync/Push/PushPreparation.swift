@@ -30,9 +30,9 @@ struct PushPreparation {
         var ids: Set<Int64> = []
         /// Whether the slice contains only one group.
         var isClosed = false
-        /// Whether a group was examined since the queue was read, which may have removed or changed other
+        /// Whether a group or a parent was examined since the queue was read, which may have removed or changed other
         /// operations.
-        var hasMetGroup = false
+        var hasChangedOthers = false
         /// Whether the queue has any groups; nil until it was checked.
         var hasGroups: Bool?
         /// Whether the queue may have inserts of parents of a table's rows, as far as it was checked.
@@ -86,7 +86,7 @@ struct PushPreparation {
             )
             pageRows *= 2
             if found.isEmpty { work.result.isAtEnd = true }
-            work.hasMetGroup = false
+            work.hasChangedOthers = false
             for entry in found {
                 if let last = slice.upTo, entry.id > last {
                     work.result.isAtEnd = true
@@ -108,7 +108,7 @@ struct PushPreparation {
 
     /// Returns the current state of the operation; nil if there is nothing left to do.
     private func current(_ entry: QueuedOperation, _ work: Work) throws -> QueuedOperation? {
-        guard work.hasMetGroup else { return entry }
+        guard work.hasChangedOthers else { return entry }
         guard !work.ids.contains(entry.id), let operation = try queue.reader.operation(entry.id),
             operation.state != .parked
         else { return nil }
@@ -134,7 +134,7 @@ struct PushPreparation {
     ) throws -> Step {
         if work.ids.contains(operation.id) { return .passed }
         if work.slice.groups != .split, let group = operation.group {
-            work.hasMetGroup = true
+            work.hasChangedOthers = true
             let members = try queue.reader.members(of: group)
             if members.count > 1 {
                 return try take(members, of: group, isFirst: isFirst, &work)
@@ -151,12 +151,18 @@ struct PushPreparation {
         var isWaiting = try isBehindGroup(operation, &work)
         if !isWaiting, try mayHaveUnsentParent(operation, &work) {
             if let group = try joinCycle(of: operation, &work) {
-                work.hasMetGroup = true
+                work.hasChangedOthers = true
                 let members = try queue.reader.members(of: group)
                 return try take(members, of: group, isFirst: isFirst, &work)
             }
-            if takesParents, try takeParents(of: operation, &work) == .full { return .full }
-            guard work.result.operations.count < work.slice.rows else { return .full }
+            if takesParents, work.slice.takesParents, work.slice.groups == .together,
+                try takeParents(of: operation, &work) == .full
+            {
+                return .full
+            }
+            guard work.result.operations.count < work.slice.rows, !work.isClosed else {
+                return .full
+            }
             isWaiting = try waitsForParent(operation, &work)
         } else if !isWaiting {
             isWaiting = try waitsForParent(operation, &work)
@@ -258,7 +264,7 @@ struct PushPreparation {
     /// Returns the comparison that an update breaks together with the server's row.
     ///
     /// The device has checked the update when the app made it. Since then the server's row may have replaced an earlier
-    /// change of the row.
+    /// change of the row, or a newer version of the app may have added the comparison.
     private func brokenComparison(
         in local: Row,
         of operation: QueuedOperation

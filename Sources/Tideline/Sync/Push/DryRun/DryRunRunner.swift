@@ -125,6 +125,8 @@ struct DryRunRunner {
             bytes: engine.limits.batchBytesMax
         )
         (slice.closed, slice.blocked) = (scan.closed, scan.blocked)
+        // A part has the operations up to a position in the queue.
+        slice.takesParents = false
         let count = min(slice.rows, countMax)
         var part = Part(isAtEnd: true, isEmpty: true)
         do {

@@ -24,6 +24,8 @@ package struct PushSlice: Sendable, Hashable {
     package var rejected: Set<Int64> = []
     /// How groups are sent.
     package var groups = Groups.together
+    /// Whether inserts of parents may be sent before their turn, if groups are sent together with other operations.
+    package var takesParents = true
     /// Rows whose groups wait even if they are in `first`, because a group may have been renamed.
     package var blockedRows: Set<RowKey> = []
 
