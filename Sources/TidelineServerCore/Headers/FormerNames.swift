@@ -203,11 +203,11 @@ extension WriteOperation {
     /// Returns the write with one value for each column that the body has under several names: the one that differs
     /// from the row that the caller read.
     ///
-    /// If several differ and `before` certainly is that row, the one under the current name counts. Otherwise it may be
+    /// If several differ and the caller has set all of them, the one under the current name counts. Otherwise it may be
     /// an old value that the caller only sent back.
     func choosing(
         besides before: [SQLValue],
-        isRead: Bool,
+        areAllSet: Bool,
         in table: Table
     ) throws(ServerError) -> WriteOperation {
         var result = self
@@ -215,17 +215,11 @@ extension WriteOperation {
         for (place, values) in alternatives {
             let column = table.columns[place]
             func isSet(_ value: SQLValue) -> Bool { !column.type.isSame(value, before[place]) }
-            let set = isRead ? values.newest(where: isSet) : values.only(where: isSet)
+            let set = areAllSet ? values.newest(where: isSet) : values.only(where: isSet)
             guard let set else { throw ServerError.namesDiffer(column.name) }
             result.values[place] = set
         }
         return result
-    }
-
-    /// Whether the write names the stored version as the one that its caller read.
-    func hasRead(_ version: Int64) -> Bool {
-        if let tags = conditions.ifMatch { return tags != .any && tags.matches(version) }
-        return expectedVersion == RowVersion.text(version)
     }
 }
 

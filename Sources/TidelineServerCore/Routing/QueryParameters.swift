@@ -44,6 +44,11 @@ package struct QueryParameters: Sendable {
         !all.isEmpty
             && values("__includedeleted").contains { ASCII.equal($0, "true") }
     }
+
+    /// Whether the query has `__changesOnly=true`, in any letter case: the caller has set each value in the body.
+    package var hasOnlyChanges: Bool {
+        !all.isEmpty && values("__changesonly").contains { ASCII.equal($0, "true") }
+    }
 }
 
 /// Comparisons that ignore the case of ASCII letters.

@@ -211,6 +211,7 @@ struct WriteRoutes {
         var operation = WriteOperation(kind, id: id)
         operation.values = body.values
         operation.alternatives = body.alternatives
+        operation.hasOnlyChanges = call.parameters.hasOnlyChanges
         operation.patch = patch
         operation.includesDeleted = call.includesDeleted
         operation.softDelete = table.definition.softDelete

@@ -182,34 +182,4 @@ import TidelineTestSupport
             #expect(try await tasks.read(id: "b") == NewTask(id: "b", name: "new", rank: 2))
         }
     }
-
-    @Test("A row that is sent completely after a conflict has the edit of the app's old version")
-    func wholeRow() async throws {
-        try await withTemporaryFile { path in
-            let store = MemoryStore()
-            let server = try await server(Self.renamed, path)
-            do {
-                let device = try await old(server, store)
-                let tasks = try device.client.syncTable(OldTask.self)
-                try await tasks.insert(OldTask(id: "a", title: "one", rank: 1))
-                #expect(try await device.push() == nil)
-                try await tasks.pull(queryID: "all")
-                try await tasks.update(id: "a") { $0.title = "old" }
-            }
-            let other = try await new(server, MemoryStore())
-            let others = try other.client.syncTable(NewTask.self)
-            try await others.pull(queryID: "all")
-            try await others.update(id: "a") { $0.name = "other" }
-            #expect(try await other.push() == nil)
-            let device = try await Device(
-                server.transport,
-                store: store,
-                conflicts: .clientWins,
-                tables: [NewTask.self]
-            )
-            #expect(try await device.push() == nil)
-            try await others.pull(queryID: "all")
-            #expect(try await others.read(id: "a") == NewTask(id: "a", name: "old", rank: 1))
-        }
-    }
 }

@@ -86,6 +86,11 @@ package enum OperationRequest {
                 base.map { RowMerge.changes(from: $0, to: local) }
                 ?? known(local, basis, schema)
             guard !body.isEmptyRow || base == nil else { return nil }
+            if base != nil, body.names.contains(where: { isUnknown($0, schema) }) {
+                // An earlier version of the app may have changed a renamed column. The server has to know that both
+                // values were set, and which one is under the newer name.
+                frozen.query = "?__changesonly=true"
+            }
             frozen.body = RowText.json(body).text
         }
         return frozen
@@ -113,32 +118,22 @@ package enum OperationRequest {
     ///
     /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
     /// ones.
-    ///
-    /// An earlier version of the app may have changed a column under a former name, with which the server sends the
-    /// same value. An unchanged value that may be of the same column is not sent, as it would replace that change.
     private static func known(_ local: Row, _ basis: RowBasis?, _ schema: TableSchema?) -> Row {
-        let hasColumns = schema?.columns.isEmpty == false
         let base = basis?.base
         let newest = basis?.latest?.row ?? base
-        func isUnknown(_ name: String) -> Bool { hasColumns && schema?.column(named: name) == nil }
-        let payload = RowMerge.payload(local)
-        var formerValues: [Value?] = []
-        if let base {
-            for (name, value) in payload where isUnknown(name) && !RowMerge.same(base[name], value)
-            {
-                formerValues.append(base[name])
-            }
-        }
         var body = Row()
-        for (name, value) in payload where !isRejected(value, name, schema) {
-            if let base, RowMerge.same(base[name], value) {
-                if isUnknown(name) { continue }
-                if formerValues.contains(where: { RowMerge.same($0, value) }) { continue }
-            }
+        for (name, value) in RowMerge.payload(local) where !isRejected(value, name, schema) {
+            if isUnknown(name, schema), let base, RowMerge.same(base[name], value) { continue }
             body[name] =
                 newest?[name].map { $0.applying(from: base?[name], to: value) } ?? value
         }
         return body
+    }
+
+    /// Whether the app's model lacks a column.
+    private static func isUnknown(_ name: String, _ schema: TableSchema?) -> Bool {
+        guard let schema, !schema.columns.isEmpty else { return false }
+        return schema.column(named: name) == nil
     }
 
     private static func isRejected(_ value: Value, _ name: String, _ schema: TableSchema?) -> Bool {
