@@ -58,7 +58,8 @@ package protocol ReferenceTransaction: WriteTransaction {
     /// insert rows below it.
     mutating func beginLargeDelete() throws
 
-    /// Checks whether a reference with the rule `restrict` prevents a large delete.
+    /// Checks whether a reference with the rule `restrict` prevents a large delete; the result may be that this was not
+    /// checked.
     mutating func restriction(
         on delete: LargeDelete,
         by edge: ReferenceEdge

@@ -130,7 +130,7 @@ final class FileWatch: Sendable {
     @discardableResult
     func copying(_ body: () throws -> (pages: Int, copied: Int)?) rethrows -> Bool {
         // After a crash, the log may be so long that a checkpoint begins before the identity is committed.
-        let isWhole = isIdentified.load(ordering: .sequentiallyConsistent)
+        let includesIdentity = isIdentified.load(ordering: .sequentiallyConsistent)
         let before = timestamp.load(ordering: .sequentiallyConsistent)
         copies.wrappingAdd(1, ordering: .sequentiallyConsistent)
         copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
@@ -139,7 +139,7 @@ final class FileWatch: Sendable {
             copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
         }
         guard let result = try body() else { return false }
-        if isWhole, result.copied == result.pages {
+        if includesIdentity, result.copied == result.pages {
             copiedTimestamp.max(before, ordering: .sequentiallyConsistent)
         }
         return true

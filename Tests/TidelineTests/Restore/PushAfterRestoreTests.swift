@@ -75,6 +75,18 @@ import TidelineTestSupport
         }
     }
 
+    @Test("A row that the user deleted and inserted again is sent after a restore that lost it")
+    func insertedAgain() async throws {
+        try await withRestorableServer { server in
+            let device = try await Self.lose(server, conflicts: .serverWins)
+            try await device.todos().delete(id: "late")
+            try await device.todos().insert(Todo(id: "late", text: "again"))
+            try await device.context.push()
+            let there = try await device.client.table(Todo.self).read()
+            #expect(Set(there.map(\.text)) == ["before", "again"])
+        }
+    }
+
     /// A portal answers 200 with a page of its own.
     @Test(
         "An update of a row that the restore lost stays in the queue until a list can be read",

@@ -35,8 +35,8 @@ struct RestoredOperations {
                 else { continue }
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
-                // The base may be unknown: the app has deleted the row and inserted it again, or changed an older copy
-                // of it. No other policy drops a change without an error.
+                // No other policy drops a change without an error. The base does not matter, and may be unknown: the
+                // app may have deleted the row and inserted it again, or changed an older copy of it.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update,
                     let known = try await earliestEpoch(table, endpoint)
                 else { continue }

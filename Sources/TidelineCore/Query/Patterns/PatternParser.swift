@@ -3,8 +3,8 @@
 //     whole = part ('|' part)*     part = (atom (('*' | '+' | '?' | '{m}' | '{m,}' | '{m,n}') '?'?)?)*
 //     atom = '.' | '^' | '$' | '(' whole ')' | '(?:' whole ')' | '[' class ']' | '\' escape | scalar
 //
-// Escapes: \d \D \w \W \s \S \b \B (ASCII), \t
-// \r \f \v \xHH \uHHHH, and `\` before punctuation. Lazy repetition matches the same strings.
+// Escapes: \d \D \w \W \s \S \b \B (ASCII), \t \n \r \f \v \xHH \uHHHH, and `\` before punctuation.
+// Lazy repetition matches the same strings.
 
 /// A node in the tree of a regular expression.
 indirect enum PatternNode {

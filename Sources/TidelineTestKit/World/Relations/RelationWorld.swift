@@ -211,7 +211,12 @@ private final class RelationRun {
         guard hasRules, random.chance(40) else { return try await sync() }
         let task = time.start { try await sync() }
         try await time.sleep(.milliseconds(random.below(12)))
-        try await edit(device)
+        do {
+            try await edit(device)
+        } catch {
+            task.cancel()
+            throw error
+        }
         try await task.value
     }
 
