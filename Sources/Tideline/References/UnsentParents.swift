@@ -144,8 +144,8 @@ extension PushPreparation {
 
     /// Takes the operations that create the parents of an operation's row, and before them those of their parents.
     ///
-    /// An app may have inserted a long chain of rows with the children first. Without this, each slice would have one of
-    /// them.
+    /// An app may have inserted a long chain of rows with the children first. Without this, each slice would contain only
+    /// one of them.
     func takeParents(of operation: QueuedOperation, _ work: inout Work) throws -> Step {
         var chain: [QueuedOperation] = []
         var seen: Set = [operation.row]

@@ -89,8 +89,9 @@ package struct RowRules: Sendable {
         return compare(row, changing: names)
     }
 
-    /// Returns the first comparison that a row does not satisfy, if a write sets one of its columns; nil for all
-    /// columns.
+    /// Returns the first comparison that a row does not satisfy.
+    ///
+    /// Only those with a column that the write sets are checked; all of them if `names` is nil.
     package func compare(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
         guard hasComparisons else { return nil }
         return compare(columns.indices.map { value($0, in: row) }) { isChanged($0, names) }

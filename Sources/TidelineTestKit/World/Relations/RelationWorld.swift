@@ -1,8 +1,8 @@
 // RelationWorld: a simulation of devices that insert, move and delete related rows, while the network fails, apps are
 // killed between transactions, tables are purged, and the server is restored from a backup. At the end the faults stop,
 // and all devices sync: then no device has an orphan, all rows are the same everywhere, and no row is lost without an
-// error or a delete. With rules, users also set columns of jobs to values that break some of them, and edit rows during
-// pushes and pulls; no operation is parked for a rule that the device can check.
+// error or a delete. With rules, users also set columns of jobs, sometimes to values that break a rule, and edit rows
+// during pushes and pulls; no operation is parked for a rule that the device can check.
 
 import Foundation
 import Tideline
