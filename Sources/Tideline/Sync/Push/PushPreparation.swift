@@ -164,7 +164,7 @@ struct PushPreparation {
                 return .full
             }
             isWaiting = try waitsForParent(operation, &work)
-        } else if !isWaiting {
+        } else if !isWaiting, operation.kind == .delete {
             isWaiting = try waitsForParent(operation, &work)
         }
         if isWaiting {
