@@ -70,6 +70,22 @@ extension QueueReader {
         }
     }
 
+    /// Returns the ids of the first updates and deletes of a table's rows after an operation, without parked ones.
+    fileprivate func changes(in table: String, after id: Int64, limit: Int) throws -> [Int64] {
+        var query = TableQuery(
+            filter: .equal("table", .string(table)) && .greater("id", .integer(id))
+                && .differs("kind", from: .integer(Int64(OperationKind.insert.rawValue)))
+                && .differs("state", from: .integer(QueuedOperation.State.parked.rawValue))
+        )
+        query.select = ["id"]
+        query.order = [SortKey(column: "id")]
+        query.limit = limit
+        return try store.rows(query, in: SystemTables.operations).compactMap { row in
+            guard case .integer(let id)? = row["id"] else { return nil }
+            return id
+        }
+    }
+
     /// Returns whether rows refer to each other in a cycle, so that none of their inserts can wait for another.
     private func isAncestor(_ row: RowKey, of operation: QueuedOperation) throws -> Bool {
         var left = Self.ancestorsMax
@@ -157,9 +173,9 @@ extension PushPreparation {
                 local: row(after: next),
                 isSent: { rows.contains($0) }
             )
-            guard let parent, try mayGoAhead(parent, work), seen.insert(parent.row).inserted else {
-                break
-            }
+            guard let parent, try mayGoAhead(parent, before: operation, &work),
+                seen.insert(parent.row).inserted
+            else { break }
             chain.append(parent)
             next = parent
         }
@@ -177,16 +193,42 @@ extension PushPreparation {
     /// The maximum number of operations that are taken before one of their children at a time.
     private static let chainMax = 1000
 
-    /// Returns whether an operation may be sent before its turn in the queue.
-    private func mayGoAhead(_ operation: QueuedOperation, _ work: Work) throws -> Bool {
+    /// Returns whether an operation may be sent before its turn in the queue, with an operation whose turn it is.
+    private func mayGoAhead(
+        _ operation: QueuedOperation,
+        before current: QueuedOperation,
+        _ work: inout Work
+    ) throws -> Bool {
         guard operation.state == .pending, operation.frozen == nil, operation.damage == nil,
             operation.group == nil, operation.id <= work.slice.upTo ?? .max,
             !work.slice.first.contains(operation.id), !work.slice.closed.contains(operation.row)
         else { return false }
         // An earlier operation of the row, such as a delete, is sent first.
-        return try queue.reader.operations(operation.table, operation.itemID).first?.id
-            == operation.id
+        guard
+            try queue.reader.operations(operation.table, operation.itemID).first?.id == operation.id
+        else { return false }
+        // An update or delete of another row of the table may free a unique value that this row has.
+        let change = try firstChange(in: operation.table, after: current.id, &work)
+        return change.map { operation.id < $0 } ?? true
     }
+
+    /// Returns the id of the first update or delete of a table's rows after an operation; nil if there is none.
+    private func firstChange(
+        in table: String,
+        after id: Int64,
+        _ work: inout Work
+    ) throws -> Int64? {
+        if let known = work.laterChanges[table] {
+            // The slice is taken in the order of the queue, so those that were read before are still the first.
+            if let first = known.first(where: { $0 > id }) { return first }
+            guard known.count == Self.changesAtOnce else { return nil }
+        }
+        let ids = try queue.reader.changes(in: table, after: id, limit: Self.changesAtOnce)
+        work.laterChanges[table] = ids
+        return ids.first
+    }
+
+    private static let changesAtOnce = 1000
 
     /// Returns whether the delete of a row waits for an operation that takes a child away from the row.
     private func waitsForChildren(_ delete: QueuedOperation, _ work: inout Work) throws -> Bool {

@@ -111,6 +111,38 @@ import TidelineTestSupport
     }
 
     @Test(
+        "A parent is not inserted before the change that frees its unique value",
+        arguments: [OperationKind.update, .delete]
+    )
+    func uniqueValueOfParent(kind: OperationKind) async throws {
+        let server = try await InProcessServer(tables: RelationModels.tables())
+        let device = try await Device(server.transport, tables: RelationModels.models)
+        let jobs = try device.client.syncTable(RelationModels.Job.self)
+        let visits = try device.client.syncTable(RelationModels.Visit.self)
+        var first = RelationModels.Job(id: "x")
+        first.number = "J-1"
+        try await jobs.insert(first)
+        try await visits.insert(RelationModels.Visit(id: "v"))
+        #expect(try await device.push() == nil)
+
+        try await visits.update(id: "v") { $0.nextID = "v" }
+        if kind == .delete {
+            try await jobs.delete(id: "x")
+        } else {
+            try await jobs.update(id: "x") { $0.number = "J-2" }
+        }
+        var second = RelationModels.Job(id: "p")
+        second.number = "J-1"
+        try await jobs.insert(second)
+        try await visits.update(id: "v") { $0.jobID = "p" }
+        #expect(try await device.queue() == ["update v", "\(kind) x", "insert p"])
+        #expect(try await device.push() == nil)
+        #expect(try await device.queue() == [])
+        let there = try await device.client.table(RelationModels.Job.self).read(id: "p")
+        #expect(there?.number == "J-1")
+    }
+
+    @Test(
         "A child waits for its rejected parent, and is sent when the app resolves the error"
     )
     func waitsForRejected() async throws {
