@@ -19,11 +19,13 @@ import TidelineTestSupport
     /// A device with the rows `changed` and `late`, of which the restore lost the latter.
     private static func lose(
         _ server: RestorableServer,
+        store: any LocalStore = MemoryStore(),
         conflicts: ConflictPolicy,
         authentication: SignIn? = nil
     ) async throws -> Device {
         let device = try await Device(
             server,
+            store: store,
             conflicts: conflicts,
             authentication: authentication
         )
@@ -83,6 +85,43 @@ import TidelineTestSupport
             try await device.todos().insert(Todo(id: "late", text: "again"))
             try await device.context.push()
             let there = try await device.client.table(Todo.self).read()
+            #expect(Set(there.map(\.text)) == ["before", "again"])
+        }
+    }
+
+    @Test(
+        "A row that the user deleted and inserted again is sent after an earlier push learned of the restore"
+    )
+    func insertedAgainAfterAPush() async throws {
+        try await withRestorableServer { server in
+            let device = try await Self.lose(server, conflicts: .serverWins)
+            try await device.todos().update(id: "changed") { $0.text = "mine" }
+            try await device.context.push()
+            try await device.todos().delete(id: "late")
+            try await device.todos().insert(Todo(id: "late", text: "again"))
+            try await device.context.push()
+            let there = try await device.client.table(Todo.self).read()
+            #expect(Set(there.map(\.text)) == ["mine", "again"])
+        }
+    }
+
+    @Test("A row that the user deleted and inserted again is sent after a pull learned of the restore")
+    func insertedAgainBeforeAPull() async throws {
+        try await withRestorableServer { server in
+            let store = MemoryStore()
+            let device = try await Self.lose(server, store: store, conflicts: .serverWins)
+            try await device.todos().delete(id: "late")
+            try await device.todos().insert(Todo(id: "late", text: "again"))
+            let blocked = try await Device(
+                FailingWrites(inner: server),
+                store: store,
+                conflicts: .serverWins
+            )
+            #expect(try await blocked.todos().pull(queryID: "all").lost == 0)
+
+            let again = try await Device(server, store: store, conflicts: .serverWins)
+            #expect(try await again.push() == nil)
+            let there = try await again.client.table(Todo.self).read()
             #expect(Set(there.map(\.text)) == ["before", "again"])
         }
     }

@@ -36,9 +36,9 @@ struct RestoredOperations {
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
                 // No other policy drops a change without an error. The base does not matter, and may be unknown: the
-                // app may have deleted the row and inserted it again, or changed an older copy of it.
+                // app may have changed an older copy of the row.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update,
-                    let known = try await earliestEpoch(table, endpoint)
+                    !operation.replacesRow, let known = try await earliestEpoch(table, endpoint)
                 else { continue }
                 var isRestored = try await isFormer(table, operation.itemID)
                 if !isRestored, let now = try await currentEpoch(table, remote) {
