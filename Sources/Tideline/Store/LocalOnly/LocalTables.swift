@@ -74,6 +74,9 @@ extension TableCatalog {
         schemas.values.filter { !$0.isLocalOnly }.map(\.name).sorted()
     }
 
+    /// Returns a row without the columns that stay on the device.
+    func synced(_ row: Row, in table: String) -> Row { schema(table)?.synced(row) ?? row }
+
     /// Returns whether all rows of a table stay on the device.
     func isLocalOnly(_ table: String) -> Bool { schema(table)?.isLocalOnly ?? false }
 

@@ -259,15 +259,21 @@ private struct VerifySteps: Sendable {
             let stored = try queue.unmasked.inner.row(id: .string(row.id), in: table),
             (MembershipMask.bits(stored) ?? 0) & MembershipMask.former != 0
         else { return false }
-        return former.restore.hasLost(stored, server: row)
+        let catalog = queue.catalog
+        return former.restore.hasLost(
+            catalog.synced(stored, in: table),
+            server: catalog.synced(row, in: table)
+        )
     }
 
     /// Returns whether a row with the same version has different values on this device, because the file was damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
+        let mine = queue.catalog.synced(stored, in: table)
+        let theirs = queue.catalog.synced(row, in: table)
         let others: Set = [SystemColumn.deleted, MembershipMask.name]
-        return Set(row.names + stored.names).subtracting(others).contains {
-            !RowMerge.same(row[$0], stored[$0])
+        return Set(theirs.names + mine.names).subtracting(others).contains {
+            !RowMerge.same(theirs[$0], mine[$0])
         }
     }
 
