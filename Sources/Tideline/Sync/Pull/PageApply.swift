@@ -183,6 +183,9 @@ struct PageApply {
         ids.removeAll(keepingCapacity: true)
     }
 
+    /// Returns a row of the table without the columns that stay on the device.
+    private func synced(_ row: Row) -> Row { queue.catalog.synced(row, in: table) }
+
     private func isRecordedLost(_ id: String) throws -> Bool {
         if !lost.isEmpty, lost.contains(ItemKey(id)) { return true }
         // While there are rows from before a restore, any page may have found more lost rows.
@@ -194,7 +197,8 @@ struct PageApply {
     /// If so, the row is not changed, and the server's row is stored with the record of the loss.
     private func isLost(_ row: Row, _ id: Value, _ counts: inout Counts) throws -> Bool {
         guard let stored = try store.row(id: id, in: table), let own = MembershipMask.bits(stored),
-            own & MembershipMask.former != 0, former?.restore.hasLost(stored, server: row) == true
+            own & MembershipMask.former != 0,
+            former?.restore.hasLost(synced(stored), server: synced(row)) == true
         else { return false }
         let isTombstone = row[SystemColumn.deleted] == true
         let record = LostRecord(
@@ -235,7 +239,8 @@ struct PageApply {
         }
         var mask = (MembershipMask.bits(stored) ?? 0) & ~MembershipMask.former
         if !isTombstone { mask |= bit }
-        if !isTombstone, stored.version == row.version || stored.hasValues(of: row) {
+        let isSame = stored.version == row.version || synced(stored).hasValues(of: synced(row))
+        if !isTombstone, isSame {
             try queue.removeLost(table, id)
             var masked = JSONRowReader.withoutDeleted(row)
             masked[MembershipMask.name] = .integer(mask)

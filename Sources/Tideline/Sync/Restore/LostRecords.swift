@@ -88,7 +88,8 @@ package struct RestorePoint: Hashable, Sendable {
     /// Returns whether a state of a row that was pulled before the restore is lost.
     ///
     /// The server's state may be a later commit of a device that never received this one. After a later
-    /// deletion the row is not lost, because a device deleted it on purpose.
+    /// deletion the row is not lost, because a device deleted it on purpose. Neither row has columns that stay on the
+    /// device.
     func hasLost(_ local: Row, server: Row) -> Bool {
         guard local.version != server.version else { return false }
         guard server[SystemColumn.deleted] != true else { return local.isLater(than: server) }

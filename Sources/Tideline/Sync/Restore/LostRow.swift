@@ -80,8 +80,12 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     }
 
     /// The columns in which ``item`` and ``serverItem`` differ; none if the server has no row.
+    ///
+    /// Columns that stay on the device do not count.
     public var differingColumns: [String] {
-        serverItem.map { RowMerge.differing(item, $0) } ?? []
+        guard let serverItem else { return [] }
+        let localColumns = engine?.catalog.schema(table)?.localColumns ?? []
+        return RowMerge.differing(item, serverItem).filter { !localColumns.contains($0) }
     }
 
     /// The table and the id; never the contents of the row.

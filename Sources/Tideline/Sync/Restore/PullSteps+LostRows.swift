@@ -211,12 +211,14 @@ struct LostRowCheck {
         guard let server else {
             return try mayBelongToOtherAccount(wasLost) ? .unknown : .lost(nil)
         }
-        let isLost = former.restore.hasLost(local, server: server)
+        let mine = queue.catalog.synced(local, in: table)
+        let theirs = queue.catalog.synced(server, in: table)
+        let isLost = former.restore.hasLost(mine, server: theirs)
         if server[SystemColumn.deleted] == true {
             return isLost ? .lost(ServerState(server)) : .left
         }
         guard server.version != local.version else { return .same(server) }
-        if wasLost, local.hasValues(of: server) { return .same(server) }
+        if wasLost, mine.hasValues(of: theirs) { return .same(server) }
         return wasLost || isLost ? .lost(.row(server)) : .left
     }
 
