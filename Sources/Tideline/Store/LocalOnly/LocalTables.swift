@@ -77,6 +77,16 @@ extension TableCatalog {
     /// Returns a row without the columns that stay on the device.
     func synced(_ row: Row, in table: String) -> Row { schema(table)?.synced(row) ?? row }
 
+    /// Returns a row with the values that this device has in the columns that stay on it.
+    ///
+    /// - Parameter stored: The row on the device; without one, the result has no such columns.
+    func row(_ row: Row, of table: String, withLocalColumnsOf stored: Row?) -> Row {
+        guard let names = schema(table)?.localColumns, !names.isEmpty else { return row }
+        var result = row
+        for name in names { result[name] = stored?[name] }
+        return result
+    }
+
     /// Returns whether all rows of a table stay on the device.
     func isLocalOnly(_ table: String) -> Bool { schema(table)?.isLocalOnly ?? false }
 

@@ -32,11 +32,13 @@ struct OperationErrors {
             let stored = try queue.store.row(id: id, in: table)
             // If the server has no row, this is a row of this device, without a version.
             let own = operation.damage == nil ? stored.map(RowMerge.payload) : stored
-            let kept = Self.item(item, operation, over: known ?? own, queue.catalog)
-            try queue.store.put([kept], in: table)
+            let kept = Self.item(item, operation, over: known ?? own, stored, queue.catalog)
+            try queue.unmasked.settingLocalColumns { try queue.store.put([kept], in: table) }
             if let known {
                 try queue.confirmHolders(of: known, table)
-                let isTheirs = RowMerge.changes(from: known, to: kept).count == 0
+                let theirs = queue.catalog.synced(known, in: table)
+                let mine = queue.catalog.synced(kept, in: table)
+                let isTheirs = RowMerge.changes(from: theirs, to: mine).count == 0
                 if !isTheirs {
                     try queue.store.noteUncertain(rowWith: operation.itemID, in: table)
                 }
@@ -94,11 +96,12 @@ struct OperationErrors {
                     keepsUnknownChanges && isUnknown
                         ? RowMerge.payload($0) : Self.edits(of: $0, operation, onto: server)
                 } ?? server
-            let row = Self.item(item, operation, over: mine, queue.catalog)
-            let changes = RowMerge.changes(from: server ?? Row(), to: row)
-            try queue.catalog.rules(of: operation.table)?
-                .check(changes, in: row, table: operation.table)
-            try queue.store.put([row], in: operation.table)
+            let (table, catalog) = (operation.table, queue.catalog)
+            let row = Self.item(item, operation, over: mine, stored, catalog)
+            let known = catalog.row(server ?? Row(), of: table, withLocalColumnsOf: stored)
+            let changes = RowMerge.changes(from: known, to: row)
+            try catalog.rules(of: table)?.check(changes, in: row, table: table)
+            try queue.unmasked.settingLocalColumns { try queue.store.put([row], in: table) }
         }
     }
 
@@ -165,14 +168,19 @@ struct OperationErrors {
     }
 
     /// Returns the app's item as a local row, with the operation's id and the other columns of a known row.
+    ///
+    /// The local columns that the item lacks have the stored row's values.
     private static func item(
         _ item: Row,
         _ operation: QueuedOperation,
         over known: Row?,
+        _ stored: Row?,
         _ catalog: TableCatalog
     ) -> Row {
+        let table = operation.table
         let known = known.map(JSONRowReader.withoutDeleted) ?? Row()
-        var row = catalog.row(known, of: operation.table, with: item)
+        let mine = catalog.row(known, of: table, withLocalColumnsOf: stored)
+        var row = catalog.row(mine, of: table, with: item)
         row["id"] = .string(operation.itemID)
         return row
     }
@@ -217,7 +225,25 @@ extension QueueReader {
             if error.item == nil, operation.kind != .delete {
                 error.item = try localRow(of: operation)
             }
+            try addLocalColumns(to: &error, operation)
             return (error, operation)
+        }
+    }
+
+    /// Sets the local columns of the error's rows to the values that they have now.
+    ///
+    /// They may have changed since the rejection, and the server's row has none. A record that the app makes from one of
+    /// the rows, to resolve the error, must not reset them.
+    private func addLocalColumns(
+        to error: inout StoredError,
+        _ operation: QueuedOperation
+    ) throws {
+        let table = operation.table
+        guard catalog.schema(table)?.localColumns.isEmpty == false else { return }
+        let local = try localRow(of: operation) ?? error.item
+        error.item = error.item.map { catalog.row($0, of: table, withLocalColumnsOf: local) }
+        error.serverItem = error.serverItem.map {
+            catalog.row($0, of: table, withLocalColumnsOf: local)
         }
     }
 
@@ -404,7 +430,13 @@ extension TableOperationError {
         canRetry = operation.damage == nil && engine.catalog.names(tableOf: operation)
         base = operation.knownBase
         switch operation.basis.lastKnown {
-        case .row(let row): serverCopy = .row(JSONRowReader.withoutDeleted(row))
+        case .row(let row):
+            let copy = engine.catalog.row(
+                JSONRowReader.withoutDeleted(row),
+                of: stored.table,
+                withLocalColumnsOf: stored.item
+            )
+            serverCopy = .row(copy)
         case .deleted: serverCopy = .deleted
         case nil: serverCopy = .neverSeen
         }

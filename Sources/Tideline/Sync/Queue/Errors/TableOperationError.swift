@@ -35,6 +35,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// The local row; nil for a delete.
     public var item: Row?
     /// The server's row; nil if the response had none or the row is deleted there.
+    ///
+    /// Columns that stay on the device have this device's values.
     public var serverItem: Row?
     /// The base row of the local change; nil for an insert, or if it is not stored.
     public var base: Row?
@@ -187,7 +189,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Drops the operation; `item` replaces the local row.
     ///
     /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
-    /// values of the newest known server row, or are not changed if there is no such row.
+    /// values of the newest known server row, or are not changed if there is no such row. Columns that stay on the
+    /// device change only if `item` has them.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit` or
     ///   `otherAccount`. On an error, nothing is changed.
@@ -198,7 +201,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Drops the operation; `item` replaces the local row.
     ///
     /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
-    /// values of the newest known server row, or are not changed if there is no such row.
+    /// values of the newest known server row, or are not changed if there is no such row. Columns that stay on the
+    /// device change only if `item` has them.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit` or
     ///   `otherAccount`. On an error, nothing is changed.
@@ -227,7 +231,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// newest known server row.
     ///
     /// A delete remains a delete, and `item` is not stored. Columns that `item` does not have keep this
-    /// device's change, or get the server's values if there is none.
+    /// device's change, or get the server's values if there is none. Columns that stay on the device change only if
+    /// `item` has them.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit`, `ruleBroken`,
     ///   `otherAccount`, and if ``canRetry`` is false. On an error, nothing is changed.
