@@ -11,6 +11,10 @@ import TidelineCore
 /// `badResponse`, depending on the response; `insecureEndpoint` before anything is sent; and `cancelled`. After
 /// `offline` or `cancelled`, the server may have applied the change: read the record before you retry.
 ///
+/// Columns that stay on the device (``SyncRecord/localColumns``) are neither sent nor read. The record that an insert or
+/// update returns has the caller's values in them; any other record has their defaults. Every call for a record type
+/// that stays on the device (``SyncRecord/isLocalOnly``) throws `unsupportedQuery` before anything is sent.
+///
 /// ```swift
 /// let remote = client.table(TodoItem.self)
 /// let item = try await remote.insert(TodoItem(text: "Buy milk"))
@@ -28,7 +32,11 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     ) {
         self.remote = remote
         self.projected = projected
-        self.coder = coder
+        self.coder = {
+            let coder = try coder()
+            try coder.table.checkIsOnServer()
+            return coder
+        }
     }
 
     /// Stores a new record on the server.
@@ -48,8 +56,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let id = row.id.isEmpty ? remote.environment.makeID() : row.id
         try ItemID.check(id)
         var body: Row = ["id": .string(id)]
-        for (name, value) in RowMerge.payload(row) { body[name] = value }
-        return try await item("POST", id: nil, body: body, coder, remote)
+        for (name, value) in RowMerge.payload(coder.table.synced(row)) { body[name] = value }
+        return try await item("POST", id: nil, body: body, of: row, coder, remote)
     }
 
     /// Changes a record on the server.
@@ -71,7 +79,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let row = try coder.encode(record)
         try RowCheck.check(row, table: coder.table.name)
         try ItemID.check(row.id)
-        var body = RowMerge.payload(row)
+        let sent = RowMerge.payload(coder.table.synced(row))
+        var body = sent
         let projection = projected.projection(of: row, coder, nil)
         guard projection != nil || body.contains(where: { $0.value.isObjectOrArray }) else {
             return try await item(
@@ -79,6 +88,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
                 id: row.id,
                 version: row.version,
                 body: body,
+                of: row,
                 coder,
                 remote
             )
@@ -88,7 +98,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             let stored = try Self.checked(try await send("GET", id: row.id, remote), coder, remote)
             let known = (try? coder.decode(stored)).flatMap { try? coder.encode($0) }
             try projection?.check(update: row, of: known ?? stored)
-            for (name, value) in RowMerge.payload(row) {
+            for (name, value) in sent {
                 body[name] = (stored[name] ?? .null)
                     .applying(from: known?[name], to: value, ofModel: true)
             }
@@ -98,11 +108,13 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
                     id: row.id,
                     version: row.version ?? stored.version,
                     body: body,
+                    of: row,
                     coder,
                     remote
                 )
             } catch let error as SyncError
-                where error.code == .conflict && row.version == nil && attempts < Self.attemptsMax
+                where error.code == .conflict && error.brokenReference == nil && row.version == nil
+                && attempts < Self.attemptsMax
             {
                 // Another caller changed the row since the read, and the record does not require a version.
                 attempts += 1
@@ -143,7 +155,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     private func send(_ record: Record, over before: Row, _ stored: Row) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let after = try coder.encode(record)
-        var changes = RowMerge.changes(from: before, to: after)
+        let schema = coder.table
+        var changes = RowMerge.changes(from: schema.synced(before), to: schema.synced(after))
         try RowCheck.checkIsLive(after, table: coder.table.name)
         try RowCheck.check(changes, table: coder.table.name, id: before.id)
         for (name, value) in changes {
@@ -155,6 +168,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             id: before.id,
             version: stored.version,
             body: changes,
+            of: after,
             coder,
             remote
         )
@@ -302,7 +316,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
                 throw Self.noPage(response, coder, remote)
             }
             // The original Node server treats a limit of zero as no limit.
-            let rows = Array(page.rows.prefix(pages.rowsLeft))
+            let rows = page.rows.prefix(pages.rowsLeft).map { coder.table.synced($0) }
             items += try coder.decode(rows, onDecodingFailure: onDecodingFailure)
             projected.handOut(rows, selecting: query.table.select, coder)
             total = total ?? page.count
@@ -348,16 +362,20 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return try await Self.reached { try await remote.send { _ in request } }.response
     }
 
+    /// Sends a change; returns the server's record with the caller's values of local columns.
     private func item(
         _ method: String,
         id: String?,
         version: String? = nil,
         body: Row,
+        of row: Row,
         _ coder: RecordCoder<Record>,
         _ remote: RemoteService
     ) async throws -> Record {
         let response = try await send(method, id: id, version: version, body: body, remote)
-        return try coder.decode(try Self.checked(response, coder, remote))
+        var stored = try Self.checked(response, coder, remote)
+        for name in coder.table.localColumns { stored[name] = row[name] }
+        return try coder.decode(stored)
     }
 
     private static func reached(
@@ -376,13 +394,13 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         }
     }
 
-    /// Returns the row of a successful response; throws an error for any other.
+    /// Returns the row of a successful response, without local columns; throws an error for any other response.
     private static func checked(
         _ response: TransportResponse,
         _ coder: RecordCoder<Record>,
         _ remote: RemoteService
     ) throws -> Row {
-        let item = response.item(coder.table)
+        let item = response.item(coder.table).map { coder.table.synced($0) }
         let (status, table) = (response.status, coder.table.name)
         let reason = item == nil ? response.problem.map { ": \($0)" } ?? "" : ""
         switch status {

@@ -42,6 +42,19 @@ extension TableSchema {
         return result
     }
 
+    /// Rejects a request for the table.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a table that stays on the device.
+    func checkIsOnServer() throws {
+        guard isLocalOnly else { return }
+        throw SyncError.unsupportedQuery(
+            """
+            a request to the server for table '\(name)', which stays on the device ('isLocalOnly'). Use \
+            'SyncClient.syncTable' for its records.
+            """
+        )
+    }
+
     /// The columns and rules that a server has, too.
     var synced: TableSchema {
         var schema = TableSchema(
