@@ -11,8 +11,8 @@ import TidelineCore
 /// `badResponse`, depending on the response; `insecureEndpoint` before anything is sent; and `cancelled`. After
 /// `offline` or `cancelled`, the server may have applied the change: read the record before you retry.
 ///
-/// Columns that stay on the device (``SyncRecord/localColumns``) are neither sent nor read. The record that an insert or
-/// update returns has the caller's values in them; any other record has their defaults. Every call for a record type
+/// Columns that stay on the device (``SyncRecord/localColumns``) are neither sent nor read. The record that an insert
+/// or update returns has the caller's values in them; any other record has their defaults. Every call for a record type
 /// that stays on the device (``SyncRecord/isLocalOnly``) throws `unsupportedQuery` before anything is sent.
 ///
 /// ```swift
@@ -43,9 +43,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     ///
     /// An empty id is replaced by a new lowercase UUID.
     ///
-    /// - Throws: ``SyncError`` with code `conflict` if the server already has a row with this id, which
-    ///   is the error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is sent; or an error
-    ///   that every call can throw.
+    /// - Throws: ``SyncError`` with code `conflict` if the server already has a row with this id, which is the error's
+    ///   `serverItem`, or if the row refers to a parent that the server does not have, which `brokenReference` names;
+    ///   `ruleBroken` if the row breaks a rule of the server; `rowDoesNotFit` or `invalidID` before anything is sent;
+    ///   or an error that every call can throw.
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
@@ -70,8 +71,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// were not read.
     ///
     /// - Throws: ``SyncError`` with code `notFound`; `conflict` if the server has a different version, which is the
-    ///   error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is sent; or an error that every call can
-    ///   throw.
+    ///   error's `serverItem`, or if the row refers to a parent that the server does not have, which `brokenReference`
+    ///   names; `ruleBroken` if the row breaks a rule of the server; `rowDoesNotFit` or `invalidID` before anything is
+    ///   sent; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
@@ -126,10 +128,11 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Reads a record, changes it and stores it, unless another caller changed it in the meantime.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is deleted; `conflict` if
-    ///   another caller changed it in the meantime, in which case a second call may succeed; `rowDoesNotFit`;
-    ///   or an error that every call can throw. Errors of `change` are rethrown; nothing is written in that
-    ///   case.
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is deleted; `conflict` if another
+    ///   caller changed it in the meantime, in which case a second call may succeed, or if the row refers to a parent
+    ///   that the server does not have, which `brokenReference` names; `ruleBroken` if the row breaks a rule of the
+    ///   server; `rowDoesNotFit`; or an error that every call can throw. Errors of `change` are rethrown; nothing is
+    ///   written in that case.
     @discardableResult
     public func update(
         id: String,
@@ -179,7 +182,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// If the record has a `version`, it must match the server's.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted; `conflict` if the
-    ///   server has a different version; `invalidID`; or an error that every call can throw.
+    ///   server has a different version; `rowIsReferenced` if rows refer to the row by a reference with the rule
+    ///   `restrict`, which `brokenReference` names; `invalidID`; or an error that every call can throw.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder().encode(record)
@@ -188,8 +192,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Deletes the record with an id, whatever its version.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted;
-    ///   `invalidID`; or an error that every call can throw.
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted; `rowIsReferenced`
+    ///   if rows refer to the row by a reference with the rule `restrict`, which `brokenReference` names; `invalidID`;
+    ///   or an error that every call can throw.
     @concurrent
     public func delete(id: String) async throws { try await delete(id, version: nil) }
 
@@ -249,7 +254,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the server never had the row or does not
-    ///   keep deleted rows; `conflict`; `invalidID`; or an error that every call can throw.
+    ///   keep deleted rows; `conflict`, also for a missing parent; `ruleBroken` if the row breaks a rule of the
+    ///   server; `invalidID`; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func undelete(id: String) async throws -> Record {
@@ -403,6 +409,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let item = response.item(coder.table).map { coder.table.synced($0) }
         let (status, table) = (response.status, coder.table.name)
         let reason = item == nil ? response.problem.map { ": \($0)" } ?? "" : ""
+        if item == nil, let error = SyncError.broken(response, table: table) { throw error }
+        // Without the row, the server's text says more than the status.
+        let isConflict = item != nil || reason.isEmpty
         switch status {
         case 200..<300:
             guard let item else { throw unexpected(response, coder, remote) }
@@ -417,7 +426,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
                 "The server does not have the row, or does not have table '\(table)'\(reason).",
                 statusCode: status
             )
-        case 409, 412:
+        case 409 where isConflict, 412 where isConflict:
             throw SyncError(
                 .conflict,
                 "The row has changed on the server. Resolve the conflict with 'serverItem' and send it again.",
@@ -472,5 +481,31 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             to: "the request to table '\(coder.table.name)'",
             isProven: isProven(response)
         )
+    }
+}
+
+extension SyncError {
+    /// Returns the error for a response that rejects a row because of a rule or a reference; nil for any other.
+    fileprivate static func broken(_ response: TransportResponse, table: String) -> SyncError? {
+        guard AnswerProof.isServers(response) else { return nil }
+        if let violation = response.violation(response.code) {
+            var error = ruleBroken(violation, table: table)
+            error.statusCode = response.status
+            return error
+        }
+        guard let reference = BrokenReference(response) else { return nil }
+        let code: Code =
+            switch reference.reason {
+            case .parentNotFound: .conflict
+            case .rowIsReferenced: .rowIsReferenced
+            }
+        let reason = response.problem ?? reference.reason.rawValue
+        var error = SyncError(
+            code,
+            "The server rejected the request to table '\(table)' (\(response.status)): \(reason)",
+            statusCode: response.status
+        )
+        error.brokenReference = reference
+        return error
     }
 }

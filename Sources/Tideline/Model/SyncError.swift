@@ -32,7 +32,8 @@ public struct SyncError: Error, Sendable {
     public var serverItem: Row?
     /// The rule that the row breaks, for the code `ruleBroken`.
     public internal(set) var brokenRule: BrokenRule?
-    /// The reference that prevents a delete on this device, for the code `rowIsReferenced`.
+    /// The reference that prevents a delete, for the code `rowIsReferenced`, or whose parent the server does not have,
+    /// for the code `conflict` of a ``RemoteTable``.
     public internal(set) var brokenReference: BrokenReference?
 
     /// Creates an error.
@@ -105,7 +106,7 @@ extension SyncError {
         public static let unsupportedQuery = Self(.unsupportedQuery)
         /// A row does not decode into the model, or a record does not fit into a row.
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
-        /// A row breaks a rule that its model declares, see ``SyncError/brokenRule``.
+        /// A row breaks a rule of its model or of the server, see ``SyncError/brokenRule``.
         public static let ruleBroken = Self(.ruleBroken)
         /// A record that was read with selected columns would overwrite columns that were not read.
         public static let partialRecord = Self(.partialRecord)
@@ -119,7 +120,8 @@ extension SyncError {
         public static let unknownTable = Self(.unknownTable)
         /// Operations are waiting to be pushed.
         public static let pendingOperations = Self(.pendingOperations)
-        /// The row changed on the server since it was last pulled.
+        /// The row changed on the server since it was last pulled, or refers to a row that the server does not have,
+        /// see ``SyncError/brokenReference``.
         public static let conflict = Self(.conflict)
         /// The record type declares neither `version` nor `updatedAt`, so an update could overwrite a newer change.
         public static let versionRequired = Self(.versionRequired)

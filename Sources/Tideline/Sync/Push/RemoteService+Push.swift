@@ -207,8 +207,8 @@ extension TransportResponse {
         return answer
     }
 
-    /// Returns the rule that rejects the row.
-    private func violation(_ code: String?) -> RuleViolation? {
+    /// Returns the rule that rejects the row; nil if the code names none.
+    func violation(_ code: String?) -> RuleViolation? {
         guard let code = code.flatMap(RuleViolation.Code.init), AnswerProof.isServers(self) else {
             return nil
         }

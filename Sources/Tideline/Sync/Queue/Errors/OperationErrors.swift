@@ -232,8 +232,8 @@ extension QueueReader {
 
     /// Sets the local columns of the error's rows to the values that they have now.
     ///
-    /// They may have changed since the rejection, and the server's row has none. A record that the app makes from one of
-    /// the rows, to resolve the error, must not reset them.
+    /// They may have changed since the rejection, and the server's row has none. A record that the app makes from one
+    /// of the rows, to resolve the error, must not reset them.
     private func addLocalColumns(
         to error: inout StoredError,
         _ operation: QueuedOperation

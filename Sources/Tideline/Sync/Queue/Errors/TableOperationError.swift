@@ -29,8 +29,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     public var kind: OperationKind
     /// The status of the response.
     public var statusCode: Int?
-    /// The kind of rejection, with the code that the same response has for a pull or a ``RemoteTable``; nil
-    /// if no response rejected the operation.
+    /// The kind of rejection, with the code that the status has for a pull; nil if no response rejected the operation.
+    ///
+    /// It does not distinguish broken rules and references from other rejections: see ``brokenRule`` and
+    /// ``brokenReference``.
     public var code: SyncError.Code? { statusCode.map(SyncError.Code.init(answer:)) }
     /// The local row; nil for a delete.
     public var item: Row?
