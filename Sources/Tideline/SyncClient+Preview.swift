@@ -41,7 +41,9 @@ extension SyncClient {
             throw SyncError.alreadyExists(table: table, id: row.id)
         }
         try await engine.transaction { queue in
-            for (table, row) in rows { try queue.store.put([row], in: table) }
+            try queue.unmasked.settingLocalColumns {
+                for (table, row) in rows { try queue.store.put([row], in: table) }
+            }
         }
         return client
     }
