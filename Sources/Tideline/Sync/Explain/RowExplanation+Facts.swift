@@ -13,6 +13,14 @@ extension RowExplanation {
         for (index, operation) in facts.operations.enumerated() {
             addOperation(operation, isFirst: index == 0, facts)
         }
+        guard !facts.isOfLocalTable else {
+            add(
+                .localOnly,
+                "Table '\(facts.table)' stays on the device ('isLocalOnly'): its rows are neither pulled "
+                    + "nor sent."
+            )
+            return
+        }
         addServerState(facts)
         if facts.row != nil { addMembership(facts) }
         addPulls(facts)

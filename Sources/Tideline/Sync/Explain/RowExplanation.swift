@@ -54,7 +54,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let serverVersion = Self("serverVersion")
         /// The values of the row may differ from those that the server sent with its version.
         public static let changedHere = Self("changedHere")
-        /// The server never sent the row, and no operation is pending.
+        /// The server never sent the row, and no operation is pending; or the row's table stays on the device.
         public static let localOnly = Self("localOnly")
         /// A restored server has lost the row, or has only an older state of it.
         public static let lost = Self("lost")

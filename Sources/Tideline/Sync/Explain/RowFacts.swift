@@ -48,6 +48,8 @@ package struct RowFacts: Sendable {
     package var itemID: String
     /// The local row.
     package var row: Row?
+    /// Whether the row's table stays on the device.
+    package var isOfLocalTable = false
     /// Whether the row's values may differ from those that the server sent with its version.
     package var isUncertain = false
     /// The membership mask; nil if no query has reported the row.
@@ -75,6 +77,7 @@ extension QueueReader {
     func facts(_ table: String, _ itemID: String, endpoint: String?) throws -> RowFacts {
         var facts = RowFacts(table: table, itemID: itemID)
         facts.row = try store.row(id: .string(itemID), in: table)
+        facts.isOfLocalTable = catalog.isLocalOnly(table)
         var masks = TableQuery(filter: .equal(SystemColumn.id, .string(itemID)))
         masks.select = [SystemColumn.id, MembershipMask.name]
         facts.membershipBits = try store.rows(masks, in: table).first.flatMap(MembershipMask.bits)
