@@ -44,7 +44,11 @@ struct ReadRegion: Sendable {
     /// The maximum number of rows that were read by id and are checked one by one.
     static let idsMax = 10_000
 
+    /// The tables of the client, whose names a condition may have in another letter case.
+    private let catalog: TableCatalog
     private var tables: [String: Table] = [:]
+
+    init(catalog: TableCatalog = .empty) { self.catalog = catalog }
 
     /// Adds a whole table.
     mutating func add(table: String) {
@@ -60,7 +64,7 @@ struct ReadRegion: Sendable {
     /// Adds every row of a table, and the other tables of a condition on its rows.
     mutating func add(table name: String, where filter: Filter?) {
         add(table: name)
-        for table in filter?.expression.relatedTables ?? [] { add(table: table) }
+        for table in catalog.relatedTables(of: filter) { add(table: table) }
     }
 
     /// Adds the rows of a query, whose filter is as `RecordCoder.conditionOnChanges` returns it.
@@ -89,7 +93,7 @@ struct ReadRegion: Sendable {
     /// row does not show whether it matches.
     private mutating func addWhole(_ name: String, _ filter: Filter?) -> Bool {
         guard let condition = filter?.expression else { return false }
-        for table in condition.relatedTables { add(table: table) }
+        for table in catalog.relatedTables(of: filter) { add(table: table) }
         return condition.calls(.now) || condition.readsTables
     }
 

@@ -41,7 +41,7 @@ public final class SyncReader {
     {
         (self.engine, self.stop) = (engine, stop)
         source = .snapshot(store)
-        region = isRecording ? ReadRegion() : nil
+        region = isRecording ? ReadRegion(catalog: engine.catalog) : nil
     }
 
     init(_ transaction: SyncTransaction) {

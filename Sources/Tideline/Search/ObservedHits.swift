@@ -21,7 +21,8 @@ struct ObservedHits<Record: Sendable>: Observed {
 
     /// The words of any row change the rank of the others.
     func isReached(by change: StoreChange) -> Bool {
-        change.changes(table.name) || change.changes(anyOf: query.filter?.expression.relatedTables)
+        let related = table.engine.catalog.relatedTables(of: query.filter)
+        return change.changes(table.name) || change.changes(anyOf: related)
     }
 }
 

@@ -200,7 +200,8 @@ struct ObservedRows<Record: Sendable>: Observed {
     }
 
     func isReached(by change: StoreChange) -> Bool {
-        if change.changes(anyOf: query.filter?.expression.relatedTables) { return true }
+        let catalog = table.engine.catalog
+        if change.changes(anyOf: catalog.relatedTables(of: query.filter)) { return true }
         guard change.tables[table.name] != nil else { return false }
         let relates = query.filter?.expression.relates == true
         guard let prepared, !query.searches, !relates else { return true }
@@ -263,7 +264,8 @@ struct ObservedCount<Record: Sendable>: Observed {
     }
 
     func isReached(by change: StoreChange) -> Bool {
-        if change.changes(anyOf: filter?.expression.relatedTables) { return true }
+        let catalog = table.engine.catalog
+        if change.changes(anyOf: catalog.relatedTables(of: filter)) { return true }
         guard change.tables[table.name] != nil else { return false }
         if let condition = filter?.expression, condition.calls(.now) || condition.readsTables {
             return true

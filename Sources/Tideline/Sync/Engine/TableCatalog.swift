@@ -125,6 +125,11 @@ struct TableCatalog: Sendable {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
 
+    /// Returns the tables on whose rows a filter has conditions, in the letter case that the store uses.
+    func relatedTables(of filter: Filter?) -> Set<String> {
+        Set((filter?.expression.relatedTables ?? []).map { schema($0)?.name ?? $0 })
+    }
+
     /// Returns the rules that the device checks for a table; nil if there are none.
     func rules(of table: String) -> RowRules? { rules[table] }
 
