@@ -266,6 +266,166 @@ import TidelineTestSupport
         }
     }
 
+    @Test("A verification counts and repairs only rows whose synced columns differ")
+    func verified() async throws {
+        for store in try stores() {
+            let server = try await makeServer()
+            let (device, tasks) = try await scene(server, store: store)
+            let (second, todos) = try await other(server)
+            try await tasks.insert(["a", "b", "c"].map { Task(id: $0, text: "1", note: $0) })
+            #expect(try await device.push() == nil)
+            try await tasks.pull(queryID: "all")
+            try await todos.pull(queryID: nil)
+            try await todos.update(id: "b") { $0.text = "2" }
+            #expect(try await second.push() == nil)
+            let result = try await tasks.verify(queryID: "all", repair: true)
+            #expect([result.missing, result.different, result.surplus] == [0, 1, 0])
+            #expect(result.repaired == 1)
+            #expect(try await tasks.read().map(\.text) == ["1", "2", "1"])
+            #expect(try await tasks.read().map(\.note) == ["a", "b", "c"])
+            #expect(try await tasks.verify(queryID: "all").isEqual)
+        }
+    }
+
+    @Test("A restored server that has the same values has not lost a row with local values")
+    func restored() async throws {
+        try await withRestorableServer { server in
+            let device = try await Device(server, tables: [Task.self])
+            let tasks = try device.client.syncTable(Task.self)
+            try await tasks.insert(["a", "b"].map { Task(id: $0, text: "1", note: $0) })
+            #expect(try await device.push() == nil)
+            let backup = try server.backup()
+            for id in ["a", "b"] { try await tasks.update(id: id) { $0.text = "2" } }
+            #expect(try await device.push() == nil)
+            try await tasks.pull(queryID: "all")
+            try await server.restore(backup)
+            let second = try await Device(server)
+            try await second.todos().pull(queryID: "all")
+            try await second.todos().update(id: "a") { $0.text = "2" }
+            #expect(try await second.push() == nil)
+            #expect(try await tasks.pull(queryID: "all").lost == 1)
+            let lost = try await device.context.lostRows()
+            #expect(lost.map(\.itemID) == ["b"])
+            #expect(lost.map(\.differingColumns) == [["text"]])
+            #expect(try await tasks.read().map(\.note) == ["a", "b"])
+        }
+    }
+
+    @Test("An item that resolves an error sets the local columns that it has, and keeps the others")
+    func resolved() async throws {
+        let ids = ["a", "b", "c", "d"]
+        let server = try await makeServer()
+        let (device, tasks) = try await scene(server)
+        let (second, todos) = try await other(server)
+        try await tasks.insert(ids.map { Task(id: $0, text: "1", note: $0) })
+        #expect(try await device.push() == nil)
+        try await todos.pull(queryID: nil)
+        for id in ids { try await todos.update(id: id) { $0.text = "2" } }
+        #expect(try await second.push() == nil)
+        for id in ids { try await tasks.update(id: id) { $0.text = "3" } }
+        #expect(try await device.push()?.status == .operationErrors)
+        // Local columns can change while the errors wait.
+        for id in ids { try await tasks.update(id: id) { $0.note = id + "!" } }
+        let errors = try await device.context.operationErrors()
+        try #require(errors.map(\.itemID) == ids)
+        #expect(errors.map { $0.item?["note"]?.text } == ["a!", "b!", "c!", "d!"])
+        #expect(errors.map { $0.serverItem?["note"]?.text } == ["a!", "b!", "c!", "d!"])
+        let plain: Row = ["id": "a", "text": "2"]
+        try await errors[0].cancelOperationAndUpdateItem(plain)
+        var theirs = try #require(errors[1].serverItem).decode(Task.self)
+        theirs.note = "set"
+        try await errors[1].cancelOperationAndUpdateItem(theirs)
+        var mine = try #require(errors[2].item).decode(Task.self)
+        mine.text = "4"
+        mine.note = "new"
+        try await errors[2].updateOperationAndRetry(with: mine)
+        try await errors[3].keepMine()
+        for id in ["a", "b"] {
+            let why = try await device.context.explain(table: "Todo", id: id)
+            #expect(why.has(.serverVersion) && !why.has(.changedHere))
+        }
+        #expect(try await device.push() == nil)
+        #expect(try await tasks.read().map(\.text) == ["2", "2", "4", "3"])
+        #expect(try await tasks.read().map(\.note) == ["a!", "set", "new", "d!"])
+        let rows = try await server.transport.rows("Todo").sorted { $0.id < $1.id }
+        #expect(rows.map { $0["text"]?.text } == ["2", "2", "4", "3"])
+        #expect(rows.allSatisfy { $0["note"] == nil })
+    }
+
+    @Test("A preview has the local columns of its seed")
+    func preview() async throws {
+        let seed = Task(id: "a", text: "milk", isOpen: true, note: "mine")
+        let client = try await SyncClient.preview(seed: [seed])
+        let task = try #require(try await client.syncTable(Task.self).read(id: "a"))
+        #expect(task.isOpen && task.note == "mine")
+    }
+
+    @Test("An explanation of a row in a local table advises neither a pull nor a purge")
+    func explained() async throws {
+        let (device, _) = try await scene(try await makeServer())
+        try await device.client.syncTable(Draft.self).insert(Draft(id: "a"))
+        let cases: [(id: String, presence: RowExplanation.Code)] = [("a", .here), ("b", .absent)]
+        for (id, presence) in cases {
+            let why = try await device.context.explain(table: "Draft", id: id)
+            #expect(why.reasons.map(\.code) == [presence, .localOnly])
+            #expect(why.description.hasSuffix("its rows are neither pulled nor sent."))
+        }
+    }
+
+    // MARK: - Remote tables
+
+    @Test("A remote table neither sends nor reads local columns, and returns the caller's values")
+    func remote() async throws {
+        let more = #","note":"theirs","isOpen":true"#
+        let transport = ScriptedTransport([
+            .json(201, serverRow("a", 1, more)), .json(200, serverRow("a", 2, more)),
+            .json(200, serverRow("a", 2, more)), .json(200, serverRow("a", 3, more)),
+            .json(200, serverRow("a", 3, more)), page([serverRow("a", 3, more)]),
+        ])
+        let tasks = SyncClient(endpoint: Device.endpoint, transport: transport).table(Task.self)
+        let created = try await tasks.insert(Task(id: "a", text: "x", note: "mine"))
+        #expect(created.text == "server" && created.note == "mine" && !created.isOpen)
+        var changed = created
+        changed.note = "new"
+        #expect(try await tasks.update(changed).note == "new")
+        let third = try await tasks.update(id: "a") { task in
+            task.rank = 4
+            task.note = "third"
+        }
+        #expect(third.note == "third")
+        let read = try #require(try await tasks.read(id: "a"))
+        #expect(read.note == nil && !read.isOpen)
+        #expect(try await tasks.read().map(\.note) == [nil])
+        #expect(
+            transport.sent.map(\.description) == [
+                #"POST /tables/Todo - {"id":"a","text":"x","rank":null}"#,
+                #"PATCH /tables/Todo/a - {"text":"server","rank":null}"#,
+                "GET /tables/Todo/a - -", #"PATCH /tables/Todo/a "v2" {"rank":4}"#,
+                "GET /tables/Todo/a - -", "GET /tables/Todo - -",
+            ]
+        )
+    }
+
+    @Test("Every call of a local table as a remote table throws before anything is sent")
+    func remoteLocal() async throws {
+        let transport = ScriptedTransport()
+        let drafts = SyncClient(endpoint: Device.endpoint, transport: transport).table(Draft.self)
+        let draft = Draft(id: "a")
+        let codes = [
+            await code { try await drafts.insert(draft) },
+            await code { try await drafts.update(draft) },
+            await code { try await drafts.update(id: "a") { $0.text = "x" } },
+            await code { try await drafts.delete(draft) },
+            await code { try await drafts.delete(id: "a") },
+            await code { try await drafts.undelete(id: "a") },
+            await code { _ = try await drafts.read(id: "a") },
+            await code { _ = try await drafts.read() },
+            await code { _ = try await drafts.count() },
+        ]
+        #expect(codes == [SyncError.Code?](repeating: .unsupportedQuery, count: 9))
+        #expect(transport.sent.isEmpty)
+    }
+
     // MARK: - The contract
 
     private struct Wrong: SyncRecord {

@@ -206,6 +206,29 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
+    @Test("An error of a remote table has the rule of the server that the row breaks")
+    func remote() async throws {
+        let server = try await RuleScene.server()
+        let device = try await RuleScene.device(server.transport)
+        let remote = device.client.table(Inspection.self)
+        try await remote.insert(Inspection.valid("a"))
+        let repeated = Inspection(id: "b", number: "a", place: "Kiel")
+        let notUnique = await #expect(throws: SyncError.self) { try await remote.insert(repeated) }
+        #expect(notUnique?.code == .ruleBroken && notUnique?.statusCode == 409)
+        #expect(
+            notUnique?.brokenRule
+                == BrokenRule(table: "Inspection", columns: ["number"], code: .notUnique)
+        )
+        #expect(notUnique?.message == "Member 'number': another row has the same value.")
+        let negative = Inspection(id: "b", number: "b", minutes: -1, place: "Kiel")
+        let tooSmall = await #expect(throws: SyncError.self) { try await remote.insert(negative) }
+        #expect(tooSmall?.code == .ruleBroken && tooSmall?.statusCode == 400)
+        #expect(
+            tooSmall?.brokenRule
+                == BrokenRule(table: "Inspection", columns: ["minutes"], code: .min)
+        )
+    }
+
     @Test("A merge that breaks a comparison is a conflict and is not sent")
     func merges() async throws {
         let server = try await RuleScene.server()

@@ -287,4 +287,33 @@ import TidelineTestSupport
         #expect(try error.item?.decode(Field.Job.self).title == "Boiler, urgent")
         #expect(try await scene.contents(scene.device) == ["Job j", "Note n"])
     }
+
+    @Test("An error of a remote table has the reference that prevents the write")
+    func remote() async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        let jobs = scene.device.client.table(Field.Job.self)
+        let orphan = Field.Job(id: "x", title: "Pump", customerID: "none")
+        let missing = await #expect(throws: SyncError.self) { try await jobs.insert(orphan) }
+        #expect(missing?.code == .conflict && missing?.statusCode == 409)
+        #expect(missing?.serverItem == nil)
+        #expect(
+            missing?.brokenReference
+                == BrokenReference(reason: .parentNotFound, column: "customerID", table: "Customer")
+        )
+        #expect(
+            missing?.message == """
+                The server rejected the request to table 'Job' (409): Member 'customerID' names a row of table \
+                'Customer' that does not exist. Insert or restore that row first, or name another one.
+                """
+        )
+        let invoice = Field.Invoice(id: "i", jobID: "k")
+        try await scene.device.client.table(Field.Invoice.self).insert(invoice)
+        let restricted = await #expect(throws: SyncError.self) { try await jobs.delete(id: "k") }
+        #expect(restricted?.code == .rowIsReferenced && restricted?.statusCode == 409)
+        #expect(
+            restricted?.brokenReference
+                == BrokenReference(reason: .rowIsReferenced, column: "jobID", table: "Invoice")
+        )
+    }
 }

@@ -2,6 +2,7 @@
 
 import Testing
 import Tideline
+import TidelineCore
 import TidelineTestKit
 import TidelineTestSupport
 
@@ -68,5 +69,31 @@ import TidelineTestSupport
             try await customers.update(id: "c") { $0.city = "Kiel" }
             #expect(try await hits.next()?.count == 1)
         }
+    }
+
+    @Test("An observed list follows parents whose table is declared in another letter case")
+    func declaredNames() async throws {
+        let schema = TableSchema(name: "CUSTOMER", columns: [ColumnDefinition("city", .string)])
+        let device = try await Device(
+            ScriptedTransport(),
+            tables: [Customer.self, Job.self],
+            schemas: [schema]
+        )
+        let customers = try device.client.syncTable(Customer.self)
+        let jobs = try device.client.syncTable(Job.self)
+        try await customers.insert(Customer(id: "c", city: "Bonn"))
+        try await jobs.insert(Job(id: "j", customerID: "c", title: "boiler", minutes: 30))
+        var lists = jobs.observe(
+            where: { $0.hasParent(Customer.self) { $0.city == "Kiel" } }
+        ).makeAsyncIterator()
+        var counts = device.context.observe { reader in
+            let query = try Query<Job> { $0.hasParent(Customer.self) { $0.city == "Kiel" } }
+            return try reader.table(Job.self).count(query)
+        }.makeAsyncIterator()
+        #expect(try await lists.next()?.isEmpty == true)
+        #expect(try await counts.next() == 0)
+        try await customers.update(id: "c") { $0.city = "Kiel" }
+        #expect(try await lists.next()?.map(\.id) == ["j"])
+        #expect(try await counts.next() == 1)
     }
 }
