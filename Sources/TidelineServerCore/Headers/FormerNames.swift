@@ -176,6 +176,27 @@ extension RowBody {
         }
         alternatives = [:]
     }
+
+    /// Takes one value for each column that the body of an update has under several names, from a caller that says
+    /// which members it has set.
+    ///
+    /// The value under the current name counts if the caller has set it, because only a newer version of the app knows
+    /// that name. Otherwise the one under a former name counts. The stored row makes no difference.
+    ///
+    /// - Parameters:
+    ///   - changed: The names of the members that the caller has set, in lower case.
+    ///   - table: The table.
+    mutating func choose(_ changed: Set<String>, in table: Table) throws {
+        for (place, values) in alternatives.sorted(by: { $0.key < $1.key }) {
+            let name = table.columns[place].name
+            let isSet = changed.contains(name.lowercased())
+            guard let value = isSet ? values.current : values.onlyFormer else {
+                throw ServerError.namesDiffer(name)
+            }
+            self.values[place] = value
+        }
+        alternatives = [:]
+    }
 }
 
 /// The different values of a column that a body has under several names.
@@ -184,6 +205,9 @@ package struct AlternativeValues: Sendable {
     var former: [SQLValue]
     /// The value under the current name; nil if the body does not have it.
     var current: SQLValue?
+
+    /// The value under former names; nil if they have different values.
+    var onlyFormer: SQLValue? { former.count == 1 ? former[0] : nil }
 
     /// Returns the only value that was set; nil if there is none, or more than one.
     func only(where isSet: (SQLValue) -> Bool) -> SQLValue? {

@@ -45,9 +45,14 @@ package struct QueryParameters: Sendable {
             && values("__includedeleted").contains { ASCII.equal($0, "true") }
     }
 
-    /// Whether the query has `__changesOnly=true`, in any letter case: the caller has set each value in the body.
-    package var hasOnlyChanges: Bool {
-        !all.isEmpty && values("__changesonly").contains { ASCII.equal($0, "true") }
+    /// The names in `__changed`, in lower case: the members of the body that the caller has set.
+    ///
+    /// Nil if the query does not have the parameter.
+    package var changedMembers: Set<String>? {
+        guard !all.isEmpty else { return nil }
+        let lists = values("__changed")
+        guard !lists.isEmpty else { return nil }
+        return Set(lists.flatMap { $0.split(separator: ",") }.map { $0.lowercased() })
     }
 }
 

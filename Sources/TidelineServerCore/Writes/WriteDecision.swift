@@ -51,8 +51,6 @@ package struct WriteOperation: Sendable {
     package var values: [SQLValue?] = []
     /// The values of columns that the body has under several names; the one that is not the stored one counts.
     package var alternatives: [Int: AlternativeValues] = [:]
-    /// Whether the caller has set each value in the body, so that none is an old value that was only sent back.
-    package var hasOnlyChanges = false
     /// The defaults of the database for columns that a JSON Patch resets.
     package var databaseDefaults: [Int: SQLValue] = [:]
     /// The operations on the stored row, which replace `values`.

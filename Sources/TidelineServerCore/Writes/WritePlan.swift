@@ -142,7 +142,7 @@ package struct WritePlanner: Sendable {
             do {
                 operation = try operation.choosing(
                     besides: stored.values,
-                    areAllSet: operation.hasOnlyChanges,
+                    areAllSet: false,
                     in: table
                 )
             } catch {
@@ -239,7 +239,7 @@ package struct WritePlanner: Sendable {
                 let before = stored.values.enumerated().map { base?[$0] ?? $1 }
                 operation = try operation.choosing(
                     besides: before,
-                    areAllSet: base != nil || operation.hasOnlyChanges,
+                    areAllSet: base != nil,
                     in: table
                 )
             } catch {

@@ -204,6 +204,7 @@ struct WriteRoutes {
             throw ServerError.badRequest("The id in the body differs from the id in the path.")
         }
         if kind == .replace { try table.checkAbsent(body.values) }
+        if let changed = call.parameters.changedMembers { try body.choose(changed, in: table) }
         // A hook sees one value, and a caller who may not read must not learn which one is stored.
         if table.hooks?.surroundWrites == true || !service.access.mayRead(table, call.user) {
             try body.rejectAlternatives(table)
@@ -211,7 +212,6 @@ struct WriteRoutes {
         var operation = WriteOperation(kind, id: id)
         operation.values = body.values
         operation.alternatives = body.alternatives
-        operation.hasOnlyChanges = call.parameters.hasOnlyChanges
         operation.patch = patch
         operation.includesDeleted = call.includesDeleted
         operation.softDelete = table.definition.softDelete

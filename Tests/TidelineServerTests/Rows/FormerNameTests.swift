@@ -153,14 +153,74 @@ import TidelineTestKit
         let stored = await server.send("GET", "/tables/Task/a")
         #expect(names(stored.row) == ["6", "6", "6"])
 
-        // Only newer versions of an app know the current name, so its value was set last.
-        func writeChanges(_ body: String) async -> ServerResponse {
-            await server.send(method, "/tables/Task/a?__changesOnly=true", body)
+    }
+
+    @Test(
+        "If the caller names the members that it has set, the one under the current name counts",
+        arguments: ["PATCH", "PUT"],
+        FieldService.backends
+    )
+    func changedMembers(_ method: String, _ onPostgres: Bool) async throws {
+        let server = try await TestServer(
+            [Self.task(conflict: .clientWins)],
+            onPostgres: onPostgres
+        )
+        let created = await server.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#)
+        // The version is stale in each write but the first.
+        let tag = try #require(created.headers["ETag"])
+        let cases: [(changed: String, body: String, value: String?)] = [
+            ("title,name", #"{"title":"7","name":"8"}"#, "8"),
+            // The stored row has the value already.
+            ("title,name", #"{"title":"7","name":"8"}"#, "8"),
+            ("title", #"{"title":"9","name":"8"}"#, "9"),
+            ("title", #"{"title":"9","name":"x"}"#, "9"),
+            ("rank,NAME", #"{"title":"9","name":"5","rank":1}"#, "5"),
+            ("title", #"{"title":"6","name":null}"#, "6"), ("", #"{"title":"4","name":null}"#, "4"),
+            ("title,name", #"{"title":"6","name":null}"#, nil),
+            ("label,name", #"{"title":"1","label":"2","name":"3"}"#, "3"),
+        ]
+        for (changed, body, value) in cases {
+            let answer = await server.send(
+                method,
+                "/tables/Task/a?__Changed=" + changed,
+                body,
+                headers: ["If-Match": tag]
+            )
+            #expect(answer.status == 200, "\(answer.text)")
+            #expect(names(answer.row) == [value, value, value], "\(changed) \(body)")
         }
-        #expect(names(await writeChanges(#"{"title":"7","name":"8"}"#).row) == ["8", "8", "8"])
-        #expect(names(await writeChanges(#"{"title":"9","name":"8"}"#).row) == ["9", "9", "9"])
-        #expect(await writeChanges(#"{"title":"1","label":"2"}"#).status == 400)
-        #expect(await writeChanges(#"{"title":"1","label":"2","name":"9"}"#).status == 400)
+        for body in [
+            #"{"title":"1","label":"2"}"#, #"{"title":"1","label":"2","name":"4"}"#,
+        ] {
+            let answer = await server.send(
+                method,
+                "/tables/Task/a?__changed=title,label",
+                body,
+                headers: ["If-Match": tag]
+            )
+            #expect(answer.status == 400 && answer.error.contains("under several names"))
+        }
+    }
+
+    @Test(
+        "A row that replaces a tombstone has the value that the caller has set",
+        arguments: FieldService.backends
+    )
+    func replacedTombstone(_ onPostgres: Bool) async throws {
+        let server = try await TestServer([Self.task()], onPostgres: onPostgres)
+        for (changed, name, value) in [("title", "null", "x"), ("title,name", "\"y\"", "y")] {
+            let id = "/tables/Task/" + value
+            let body = "{\"id\":\"\(value)\",\"name\":\"one\"}"
+            #expect(await server.send("POST", "/tables/Task", body).status == 201)
+            #expect(await server.send("DELETE", id).status == 204)
+            let answer = await server.send(
+                "PUT",
+                id + "?__includeDeleted=true&__changed=" + changed,
+                "{\"title\":\"x\",\"name\":\(name),\"deleted\":false}"
+            )
+            #expect(answer.status == 200, "\(answer.text)")
+            #expect(names(answer.row) == [value, value, value])
+        }
     }
 
     @Test("If an insert uses several names, the value other than null and the default counts")
@@ -286,6 +346,12 @@ import TidelineTestKit
         #expect(guess.status == 400)
         let other = await server.send("PATCH", "/tables/Task/a", #"{"name":"w","title":"y"}"#)
         #expect(other.status == 400 && other.text == guess.text)
+        let set = await server.send(
+            "PATCH",
+            "/tables/Task/a?__changed=title",
+            #"{"name":"w","title":"y"}"#
+        )
+        #expect(set.status == 200)
     }
 
     @Test("A column of a file is renamed with its values, and older requests can be repeated")

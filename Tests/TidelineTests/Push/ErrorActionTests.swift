@@ -78,7 +78,7 @@ private struct Versioned: SyncRecord {
         _ = try await device.push()
         #expect(
             transport.sent.last?.description
-                == #"PATCH /tables/Todo/a?__changesonly=true "v1" {"complete":true,"rank":5,"note":"new"}"#
+                == #"PATCH /tables/Todo/a?__changed=complete,rank,note "v1" {"complete":true,"rank":5,"note":"new"}"#
         )
     }
 

@@ -85,13 +85,30 @@ import TidelineCore
         #expect(request?.body == #"{"text":"two","extra":"y"}"#)
     }
 
+    @Test("An update names the members that were set if the app does not know all of them")
+    func anUpdateNamesTheMembersThatWereSet() {
+        var edited = Self.local
+        edited["extra"] = "y"
+        let changes = frozen(.update, local: edited)
+        #expect(changes?.query == "?__changed=text,extra")
+        #expect(changes?.body == #"{"text":"two","extra":"y"}"#)
+        let whole = frozen(.update, local: edited) { $0.sendsWholeRow = true }
+        #expect(whole?.query == "?__changed=text,extra")
+        #expect(whole?.body == #"{"text":"two","rank":1,"extra":"y"}"#)
+        // The row was inserted in place of the base row.
+        let inserted: Row = ["id": "a", "text": "", "rank": nil, "extra": "y"]
+        let replaced = frozen(.update, local: inserted) { $0.sendsWholeRow = true }
+        #expect(replaced?.query == "?__changed=extra")
+        #expect(replaced?.body == #"{"text":"","rank":null,"extra":"y"}"#)
+    }
+
     @Test("A restored row replaces its tombstone with a PUT") func aRevivalReplacesTheTombstone() {
         let request = frozen(.update) {
             $0.revives = true
             $0.basisVersion = "v7"
         }
         #expect(request?.method == "PUT")
-        #expect(request?.query == "?__includedeleted=true")
+        #expect(request?.query == "?__includedeleted=true&__changed=text")
         #expect(request?.ifMatch == "\"v7\"")
         #expect(
             request?.body == #"{"id":"a","text":"two","rank":1,"extra":"x","deleted":false}"#

@@ -26,11 +26,31 @@ import TidelineTestSupport
         var rank = 0
     }
 
-    private static func table(_ name: String, aliases: [String: String] = [:]) -> TableDefinition {
+    /// The model of the old version, if the column may be null.
+    private struct OldOptional: SyncRecord, Hashable {
+        static let tableName = "Task"
+        var id = ""
+        var title: String?
+        var rank = 0
+    }
+
+    /// The model of the new version, if the column may be null.
+    private struct NewOptional: SyncRecord, Hashable {
+        static let tableName = "Task"
+        var id = ""
+        var name: String?
+        var rank = 0
+    }
+
+    private static func table(
+        _ name: String,
+        nullable: Bool = false,
+        aliases: [String: String] = [:]
+    ) -> TableDefinition {
         TableDefinition(
             "Task",
             columns: [
-                ColumnDefinition(name, .string, nullable: false),
+                ColumnDefinition(name, .string, nullable: nullable),
                 ColumnDefinition("rank", .integer, nullable: false),
             ],
             aliases: aliases
@@ -38,6 +58,7 @@ import TidelineTestSupport
     }
 
     private static let renamed = table("name", aliases: ["title": "name"])
+    private static let optional = table("name", nullable: true, aliases: ["title": "name"])
 
     private func server(_ table: TableDefinition, _ path: String) async throws -> InProcessServer {
         var options = SQLiteTableStore.Options()
@@ -180,6 +201,133 @@ import TidelineTestSupport
             try await tasks.pull(queryID: "all")
             #expect(try await tasks.read(id: "a") == NewTask(id: "a", name: "new", rank: 1))
             #expect(try await tasks.read(id: "b") == NewTask(id: "b", name: "new", rank: 2))
+        }
+    }
+
+    /// The value of another device, the one that the new version sets, and the result.
+    private static let conflicts: [(String, String?, String)] = [
+        ("new", "new", "new"), ("other", "new", "new"), ("other", nil, "old"),
+    ]
+
+    @Test(
+        "If the client wins a conflict, the row has the last value that was set on the device",
+        arguments: conflicts
+    )
+    func bothDevicesSetTheValue(theirs: String, mine: String?, result: String) async throws {
+        try await withTemporaryFile { path in
+            let store = MemoryStore()
+            let server = try await server(Self.renamed, path)
+            do {
+                let device = try await old(server, store)
+                let tasks = try device.client.syncTable(OldTask.self)
+                try await tasks.insert(OldTask(id: "a", title: "one", rank: 1))
+                #expect(try await device.push() == nil)
+                try await tasks.pull(queryID: "all")
+                try await tasks.update(id: "a") { $0.title = "old" }
+            }
+            let other = try await new(server, MemoryStore())
+            let others = try other.client.syncTable(NewTask.self)
+            try await others.pull(queryID: "all")
+            try await others.update(id: "a") { $0.name = theirs }
+            #expect(try await other.push() == nil)
+            let device = try await Device(
+                server.transport,
+                store: store,
+                conflicts: .clientWins,
+                tables: [NewTask.self]
+            )
+            let tasks = try device.client.syncTable(NewTask.self)
+            if let mine { try await tasks.update(id: "a") { $0.name = mine } }
+            #expect(try await device.push() == nil)
+            for table in [tasks, others] {
+                try await table.pull(queryID: "all")
+                #expect(try await table.read(id: "a") == NewTask(id: "a", name: result, rank: 1))
+            }
+        }
+    }
+
+    /// The value that the new version sets; nil if it sets none.
+    private static let edits: [String?] = [nil, "new"]
+
+    @Test(
+        "A row that the old version deleted and inserted again has the last value that was set",
+        arguments: policies,
+        edits
+    )
+    func replacedByOldVersion(_ policy: ConflictPolicy, _ edit: String?) async throws {
+        try await withTemporaryFile { path in
+            let server = try await server(Self.optional, path)
+            do {
+                let device = try await Device(
+                    server.transport,
+                    store: SQLiteStore(path: path + "-device"),
+                    tables: [OldOptional.self]
+                )
+                let tasks = try device.client.syncTable(OldOptional.self)
+                try await tasks.insert([
+                    OldOptional(id: "a", title: "one", rank: 1),
+                    OldOptional(id: "b", title: "two", rank: 2),
+                ])
+                #expect(try await device.push() == nil)
+                try await tasks.pull(queryID: "all")
+                for id in ["a", "b"] { try await tasks.delete(id: id) }
+                try await tasks.insert([
+                    OldOptional(id: "a", title: "again", rank: 3),
+                    OldOptional(id: "b", title: "two again", rank: 4),
+                ])
+            }
+            let device = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path + "-device"),
+                conflicts: policy,
+                tables: [NewOptional.self]
+            )
+            let tasks = try device.client.syncTable(NewOptional.self)
+            if let edit {
+                for id in ["a", "b"] { try await tasks.update(id: id) { $0.name = edit } }
+            }
+            #expect(try await device.push() == nil)
+            try await tasks.pull(queryID: "all")
+            let first = NewOptional(id: "a", name: edit ?? "again", rank: 3)
+            #expect(try await tasks.read(id: "a") == first)
+            let second = NewOptional(id: "b", name: edit ?? "two again", rank: 4)
+            #expect(try await tasks.read(id: "b") == second)
+        }
+    }
+
+    @Test(
+        "A row that the old version inserted with the id of a tombstone has the last value",
+        arguments: policies,
+        edits
+    )
+    func insertedInPlaceOfTombstone(_ policy: ConflictPolicy, _ edit: String?) async throws {
+        try await withTemporaryFile { path in
+            let server = try await server(Self.optional, path)
+            do {
+                let device = try await Device(
+                    server.transport,
+                    store: SQLiteStore(path: path + "-device"),
+                    tables: [OldOptional.self]
+                )
+                let tasks = try device.client.syncTable(OldOptional.self)
+                try await tasks.insert(OldOptional(id: "a", title: "one", rank: 1))
+                #expect(try await device.push() == nil)
+                try await tasks.delete(id: "a")
+                #expect(try await device.push() == nil)
+                try await tasks.insert(OldOptional(id: "a", title: "again", rank: 2))
+            }
+            let device = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path + "-device"),
+                conflicts: policy,
+                tables: [NewOptional.self]
+            )
+            let tasks = try device.client.syncTable(NewOptional.self)
+            if let edit { try await tasks.update(id: "a") { $0.name = edit } }
+            #expect(try await device.push() == nil)
+            try await tasks.pull(queryID: "all")
+            let row = NewOptional(id: "a", name: edit ?? "again", rank: 2)
+            #expect(try await tasks.read(id: "a") == row)
         }
     }
 }

@@ -74,8 +74,9 @@ package enum OperationRequest {
         case .update where operation.revives:
             guard let local else { return nil }
             frozen.method = "PUT"
-            frozen.query = "?__includedeleted=true"
             var body = whole(local, operation, schema)
+            let changed = changedMembers(of: body, operation, local, basis?.base, schema)
+            frozen.query = "?__includedeleted=true" + (changed.map { "&" + $0 } ?? "")
             body["deleted"] = false
             frozen.body = RowText.json(body).text
         case .update:
@@ -86,11 +87,8 @@ package enum OperationRequest {
                 base.map { RowMerge.changes(from: $0, to: local) }
                 ?? known(local, basis, schema)
             guard !body.isEmptyRow || base == nil else { return nil }
-            if base != nil, body.names.contains(where: { isUnknown($0, schema) }) {
-                // An earlier version of the app may have changed a renamed column. The server has to know that both
-                // values were set, and which one is under the newer name.
-                frozen.query = "?__changesonly=true"
-            }
+            let changed = changedMembers(of: body, operation, local, basis?.base, schema)
+            frozen.query = changed.map { "?" + $0 } ?? ""
             frozen.body = RowText.json(body).text
         }
         return frozen
@@ -128,6 +126,40 @@ package enum OperationRequest {
                 newest?[name].map { $0.applying(from: base?[name], to: value) } ?? value
         }
         return body
+    }
+
+    /// Returns the parameter that names the members of an update that the app has set.
+    ///
+    /// An earlier version of the app may have set a renamed column, so that the body has it under two names. The server
+    /// has to know which of them the app has set. The result is nil if the model has all members, or if it is not known
+    /// which ones were set.
+    private static func changedMembers(
+        of body: Row,
+        _ operation: QueuedOperation,
+        _ local: Row,
+        _ base: Row?,
+        _ schema: TableSchema?
+    ) -> String? {
+        let names = body.names.filter { !SystemColumn.names.contains($0) }
+        guard names.contains(where: { isUnknown($0, schema) }) else { return nil }
+        let changed: [String]
+        if operation.sendsWholeRow, !local.isFromServer {
+            changed = names.filter { isSet(local[$0] ?? .null, $0, schema) }
+        } else if let base {
+            changed = names.filter { !RowMerge.same(base[$0], local[$0]) }
+        } else {
+            return nil
+        }
+        return "__changed=" + changed.map(TableEndpoint.encoded).joined(separator: ",")
+    }
+
+    /// Whether the app has set a value of a row that it inserted.
+    ///
+    /// A row of an earlier version of the app has null or the default in the columns that the version did not have.
+    private static func isSet(_ value: Value, _ name: String, _ schema: TableSchema?) -> Bool {
+        guard !value.isNull else { return false }
+        guard let column = schema?.column(named: name) else { return true }
+        return SQLValue(value, type: column.type) != column.storedDefault
     }
 
     /// Whether the app's model lacks a column.
