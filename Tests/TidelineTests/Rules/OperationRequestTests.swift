@@ -96,10 +96,10 @@ import TidelineCore
         #expect(whole?.query == "?__changed=text,extra")
         #expect(whole?.body == #"{"text":"two","rank":1,"extra":"y"}"#)
         // The row was inserted in place of the base row.
-        let inserted: Row = ["id": "a", "text": "", "rank": nil, "extra": "y"]
+        let inserted: Row = ["id": "a", "text": "", "rank": nil, "extra": "x"]
         let replaced = frozen(.update, local: inserted) { $0.sendsWholeRow = true }
         #expect(replaced?.query == "?__changed=extra")
-        #expect(replaced?.body == #"{"text":"","rank":null,"extra":"y"}"#)
+        #expect(replaced?.body == #"{"text":"","rank":null,"extra":"x"}"#)
     }
 
     @Test("A restored row replaces its tombstone with a PUT") func aRevivalReplacesTheTombstone() {

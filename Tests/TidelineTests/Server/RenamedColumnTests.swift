@@ -273,7 +273,7 @@ import TidelineTestSupport
                 for id in ["a", "b"] { try await tasks.delete(id: id) }
                 try await tasks.insert([
                     OldOptional(id: "a", title: "again", rank: 3),
-                    OldOptional(id: "b", title: "two again", rank: 4),
+                    OldOptional(id: "b", title: "two", rank: 4),
                 ])
             }
             let device = try await Device(
@@ -290,7 +290,7 @@ import TidelineTestSupport
             try await tasks.pull(queryID: "all")
             let first = NewOptional(id: "a", name: edit ?? "again", rank: 3)
             #expect(try await tasks.read(id: "a") == first)
-            let second = NewOptional(id: "b", name: edit ?? "two again", rank: 4)
+            let second = NewOptional(id: "b", name: edit ?? "two", rank: 4)
             #expect(try await tasks.read(id: "b") == second)
         }
     }

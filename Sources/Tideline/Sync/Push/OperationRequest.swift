@@ -112,16 +112,20 @@ package enum OperationRequest {
     /// Returns every column that the app knows, and of the others those that it changed.
     ///
     /// A complete row that is sent on top of a newer one must not restore old values of columns that the app
-    /// does not know.
+    /// does not know. A row that the app inserted in place of a deleted one has no such values: an earlier version of
+    /// the app has set them.
     ///
     /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
     /// ones.
     private static func known(_ local: Row, _ basis: RowBasis?, _ schema: TableSchema?) -> Row {
         let base = basis?.base
         let newest = basis?.latest?.row ?? base
+        let unchanged = local.isFromServer ? base : nil
         var body = Row()
         for (name, value) in RowMerge.payload(local) where !isRejected(value, name, schema) {
-            if isUnknown(name, schema), let base, RowMerge.same(base[name], value) { continue }
+            if isUnknown(name, schema), let unchanged, RowMerge.same(unchanged[name], value) {
+                continue
+            }
             body[name] =
                 newest?[name].map { $0.applying(from: base?[name], to: value) } ?? value
         }
