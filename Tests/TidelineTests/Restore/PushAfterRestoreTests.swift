@@ -126,6 +126,63 @@ import TidelineTestSupport
         }
     }
 
+    /// A network that loses the response to the first insert.
+    private final class LosingAnswer: Transport {
+        private let inner: any Transport
+        private let losesNext = Mutex(false)
+
+        init(_ inner: any Transport) { self.inner = inner }
+
+        func losesNextInsert() { losesNext.withLock { $0 = true } }
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            let response = try await inner.send(request)
+            let isLost = losesNext.withLock { losesNext in
+                defer { if response.status == 201 { losesNext = false } }
+                return losesNext && response.status == 201
+            }
+            if isLost {
+                throw TransportError(.connectionLost, "lost", outcomeIsUnknown: true)
+            }
+            return response
+        }
+    }
+
+    private struct Draft: SyncRecord {
+        static let isLocalOnly = true
+        static let references = [Reference(\Draft.todoID, to: Todo.self, onDelete: .cascade)]
+        var id = ""
+        var todoID: String?
+    }
+
+    @Test("A row that was inserted again stays on the device if the response is repeated")
+    func repeatedInsert() async throws {
+        try await withRestorableServer { server in
+            let network = LosingAnswer(server)
+            let device = try await Device(
+                network,
+                conflicts: .serverWins,
+                tables: [Todo.self, Draft.self]
+            )
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "late", text: "late"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: "all")
+            let drafts = try device.client.syncTable(Draft.self)
+            try await drafts.insert(Draft(id: "d", todoID: "late"))
+            try await server.restore(backup)
+
+            try await device.todos().update(id: "late") { $0.rank = 1 }
+            network.losesNextInsert()
+            await #expect(throws: PushError.self) { try await device.context.push() }
+            #expect(try await device.push() == nil)
+            #expect(try await device.todos().read().map(\.rank) == [1])
+            #expect(try await drafts.read().map(\.id) == ["d"])
+            try await device.todos().pull(queryID: "all")
+            #expect(try await device.todos().read().map(\.rank) == [1])
+        }
+    }
+
     /// A portal answers 200 with a page of its own.
     @Test(
         "An update of a row that the restore lost stays in the queue until a list can be read",
