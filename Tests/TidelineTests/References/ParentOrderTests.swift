@@ -115,14 +115,14 @@ import TidelineTestSupport
         arguments: [OperationKind.update, .delete]
     )
     func uniqueValueOfParent(kind: OperationKind) async throws {
-        let server = try await InProcessServer(tables: RelationModels.tables())
-        let device = try await Device(server.transport, tables: RelationModels.models)
-        let jobs = try device.client.syncTable(RelationModels.Job.self)
-        let visits = try device.client.syncTable(RelationModels.Visit.self)
-        var first = RelationModels.Job(id: "x")
+        let server = try await InProcessServer(tables: Field.tables())
+        let device = try await Device(server.transport, tables: Field.models)
+        let jobs = try device.client.syncTable(Field.Job.self)
+        let visits = try device.client.syncTable(Field.Visit.self)
+        var first = Field.Job(id: "x")
         first.number = "J-1"
         try await jobs.insert(first)
-        try await visits.insert(RelationModels.Visit(id: "v"))
+        try await visits.insert(Field.Visit(id: "v"))
         #expect(try await device.push() == nil)
 
         try await visits.update(id: "v") { $0.nextID = "v" }
@@ -131,14 +131,14 @@ import TidelineTestSupport
         } else {
             try await jobs.update(id: "x") { $0.number = "J-2" }
         }
-        var second = RelationModels.Job(id: "p")
+        var second = Field.Job(id: "p")
         second.number = "J-1"
         try await jobs.insert(second)
         try await visits.update(id: "v") { $0.jobID = "p" }
         #expect(try await device.queue() == ["update v", "\(kind) x", "insert p"])
         #expect(try await device.push() == nil)
         #expect(try await device.queue() == [])
-        let there = try await device.client.table(RelationModels.Job.self).read(id: "p")
+        let there = try await device.client.table(Field.Job.self).read(id: "p")
         #expect(there?.number == "J-1")
     }
 

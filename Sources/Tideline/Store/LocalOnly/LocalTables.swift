@@ -56,7 +56,7 @@ extension TableSchema {
     }
 
     /// The columns and rules that a server has, too.
-    var synced: TableSchema {
+    package var synced: TableSchema {
         var schema = TableSchema(
             name: name,
             columns: columns.filter { !localColumns.contains($0.name) }

@@ -13,6 +13,8 @@ final class RelationDevice {
     private let environment: SyncEnvironment
     private(set) var store = KillableStore(MemoryStore())
     private(set) var client: SyncClient
+    /// The values that the user has given to the local column of jobs, for the jobs that have stayed on the device.
+    var localValues: [String: Value] = [:]
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
 
@@ -61,6 +63,21 @@ final class RelationDevice {
     }
 
     func ids(_ table: String) async throws -> Set<String> { Set(try await rows(table).map(\.id)) }
+
+    /// Forgets the local values of jobs that are no longer on the device; returns those that were not kept.
+    func lostLocalValues() async throws -> [String] {
+        let jobs = try await rows("Job")
+        let values = Dictionary(jobs.map { ($0.id, $0[RelationRules.localColumn]) }) { $1 }
+        var lost: [String] = []
+        for (id, value) in localValues.sorted(by: { $0.key < $1.key }) {
+            guard let stored = values[id] else {
+                localValues.removeValue(forKey: id)
+                continue
+            }
+            if stored != value { lost.append("\(id) has \(stored.map { "\($0)" } ?? "no value")") }
+        }
+        return lost
+    }
 
     /// Returns the operations in the queue, for a message.
     func queue() async throws -> [String] {

@@ -25,6 +25,17 @@ enum RelationEdit: Sendable, CustomStringConvertible {
         }
     }
 
+    /// Follows a change of the local column of jobs; `isMade` unless the app was killed and may not have made it.
+    func follow(_ values: inout [String: Value], isMade: Bool) {
+        switch self {
+        case .insert("Job", let id, _), .delete("Job", let id): values.removeValue(forKey: id)
+        case .setJob(let id, let changes):
+            guard let value = changes[RelationRules.localColumn] else { return }
+            if isMade { values[id] = value } else { values.removeValue(forKey: id) }
+        case .insert, .delete, .move: return
+        }
+    }
+
     private static func set(_ parents: [String: String?], in row: inout Row) {
         for (column, id) in parents { row[column] = id.map(Value.string) ?? .null }
     }

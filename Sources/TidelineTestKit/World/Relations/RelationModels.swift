@@ -25,12 +25,15 @@ package enum RelationModels {
             .pattern(\.number, "J-[0-9]{1,3}"), .unique(\.number),
             .compare(\.start, .lessOrEqual, \.end),
         ]
+        package static let localColumns: [PropertyPath<Job>] = [\.isOpen]
         package var id: String
         package var title: String
         package var customerID: Customer.ID?
         package var number: String?
         package var start: Int?
         package var end: Int?
+        /// Whether the user has opened the job on this device.
+        package var isOpen: Bool?
 
         package init() { self.init(id: "") }
 
@@ -92,7 +95,7 @@ package enum RelationModels {
             let table = try RecordSchema.of(type).table
             return TableDefinition(
                 table.name,
-                columns: table.columns,
+                columns: table.synced.columns,
                 references: table.references,
                 rules: table.rules
             )

@@ -2,7 +2,8 @@
 // killed between transactions, tables are purged, and the server is restored from a backup. At the end the faults stop,
 // and all devices sync: then no device has an orphan, all rows are the same everywhere, and no row is lost without an
 // error or a delete. With rules, users also set columns of jobs, sometimes to values that break a rule, and edit rows
-// during pushes and pulls; no operation is parked for a rule that the device can check.
+// during pushes and pulls; no operation is parked for a rule that the device can check, and jobs keep the values of a
+// column that stays on the device.
 
 import Foundation
 import Tideline
@@ -51,6 +52,8 @@ private final class RelationRun {
     private let seed: UInt64
     private let time: VirtualTime
     private var random: SeededGenerator
+    /// Draws the values of local columns, so that the seeds of earlier faults draw the same edits as before.
+    private var localRandom: SeededGenerator
     private let server: any Transport
     /// The database of a server that is restored from a backup.
     private let database: WorldDatabase?
@@ -82,6 +85,7 @@ private final class RelationRun {
     init(_ seed: UInt64, _ time: VirtualTime, hasRules: Bool) async throws {
         (self.seed, self.time, self.hasRules) = (seed, time, hasRules)
         random = SeededGenerator(seed: seed)
+        localRandom = SeededGenerator(seed: ~seed)
         if random.chance(15) {
             let restorable = try await WorldDatabase(time) { try await Self.server(time, $0) }
             (database, server) = (restorable, restorable)
@@ -176,6 +180,14 @@ private final class RelationRun {
             story.append("\(device.name) starts again")
             try await device.start()
         }
+        try await checkLocalValues(device)
+    }
+
+    /// Checks that jobs that stay on a device keep the values of their local column.
+    private func checkLocalValues(_ device: RelationDevice) async throws {
+        guard hasRules else { return }
+        let lost = try await device.lostLocalValues()
+        guard lost.isEmpty else { throw violation("local columns", "\(device.name): \(lost)") }
     }
 
     private func push(_ device: RelationDevice) async throws {
@@ -272,11 +284,15 @@ private final class RelationRun {
                 }
             }
             story.append("\(device.name): \(edits.map(\.description).joined(separator: ", "))")
+            for edit in edits { edit.follow(&device.localValues, isMade: true) }
         } catch let error as SyncError
             where [.rowIsReferenced, .notFound, .alreadyExists].contains(error.code)
             || error.code == .ruleBroken && hasRules || device.store.isKilled
         {
             story.append("\(device.name) cannot: \(edits), \(error.code)")
+            if device.store.isKilled {
+                for edit in edits { edit.follow(&device.localValues, isMade: false) }
+            }
         }
         let after = try await device.ids("Visit")
         gone.formUnion(before.subtracting(after))
@@ -288,7 +304,11 @@ private final class RelationRun {
 
     private func draw(_ device: RelationDevice) async throws -> RelationEdit? {
         if hasRules, random.chance(40), let id = try await local("Job", device) {
-            return .setJob(id: id, values: RelationRules.values(&random))
+            var values = RelationRules.values(&random)
+            if localRandom.chance(30) {
+                values[RelationRules.localColumn] = .bool(localRandom.chance(50))
+            }
+            return .setJob(id: id, values: values)
         }
         let table = random.pick(["Customer", "Job", "Job", "Visit", "Visit", "Invoice", "Note"])
         var parents: [String: String?] = [:]
@@ -420,7 +440,9 @@ private final class RelationRun {
         for round in 0..<Self.roundsMax {
             for device in devices {
                 try await pushAtEnd(device)
+                try await checkLocalValues(device)
                 try await pullAtEnd(device)
+                try await checkLocalValues(device)
                 // Restored parents could go on forever.
                 try await resolve(device, onlyDiscards: round >= Self.roundsMax / 2)
             }
@@ -492,6 +514,7 @@ private final class RelationRun {
             guard missing.isEmpty else {
                 throw violation("no orphans", "\(device.name): \(missing)")
             }
+            try await checkLocalValues(device)
             for fault in RelationRules.faults(in: try await device.rows("Job")) {
                 throw violation("rules", "\(device.name): \(fault)")
             }
