@@ -181,11 +181,8 @@ extension RowBody {
     /// which members it has set.
     ///
     /// The value under the current name counts if the caller has set it, because only a newer version of the app knows
-    /// that name. Otherwise the one under a former name counts. The stored row makes no difference.
-    ///
-    /// - Parameters:
-    ///   - changed: The names of the members that the caller has set, in lower case.
-    ///   - table: The table.
+    /// that name. Otherwise the one under a former name counts. The stored row makes no difference. The names of
+    /// `changed` are in lower case.
     mutating func choose(_ changed: Set<String>, in table: Table) throws {
         for (place, values) in alternatives.sorted(by: { $0.key < $1.key }) {
             let name = table.columns[place].name

@@ -152,7 +152,6 @@ import TidelineTestKit
         #expect(await write(#"{"title":"7","title":"7"}"#).status == 400)
         let stored = await server.send("GET", "/tables/Task/a")
         #expect(names(stored.row) == ["6", "6", "6"])
-
     }
 
     @Test(

@@ -89,9 +89,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test(
-        "A row that the user deleted and inserted again is sent after an earlier push learned of the restore"
-    )
+    @Test("A row that the user deleted and inserted again is sent after a push saw the restore")
     func insertedAgainAfterAPush() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -105,7 +103,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row that the user deleted and inserted again is sent after a pull learned of the restore")
+    @Test("A row that the user deleted and inserted again is sent after a pull saw the restore")
     func insertedAgainBeforeAPull() async throws {
         try await withRestorableServer { server in
             let store = MemoryStore()

@@ -92,7 +92,7 @@ extension TableCatalog {
 
     /// Returns a row with the values that this device has in the columns that stay on it.
     ///
-    /// - Parameter stored: The row on the device; without one, the result has no such columns.
+    /// If `stored`, the row on the device, is nil, the result has no such columns.
     func row(_ row: Row, of table: String, withLocalColumnsOf stored: Row?) -> Row {
         guard let names = schema(table)?.localColumns, !names.isEmpty else { return row }
         var result = row
