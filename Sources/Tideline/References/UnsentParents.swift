@@ -70,11 +70,17 @@ extension QueueReader {
         }
     }
 
-    /// Returns the ids of the first updates and deletes of a table's rows after an operation, without parked ones.
-    fileprivate func changes(in table: String, after id: Int64, limit: Int) throws -> [Int64] {
+    /// Returns the ids of the first updates and deletes of a table's rows after an operation, without parked ones and
+    /// without updates that restore a row.
+    fileprivate func updatesAndDeletes(
+        in table: String,
+        after id: Int64,
+        limit: Int
+    ) throws -> [Int64] {
         var query = TableQuery(
             filter: .equal("table", .string(table)) && .greater("id", .integer(id))
                 && .differs("kind", from: .integer(Int64(OperationKind.insert.rawValue)))
+                && .differs("revives", from: .bool(true))
                 && .differs("state", from: .integer(QueuedOperation.State.parked.rawValue))
         )
         query.select = ["id"]
@@ -193,7 +199,7 @@ extension PushPreparation {
     /// The maximum number of operations that are taken before one of their children at a time.
     private static let chainMax = 1000
 
-    /// Returns whether an operation may be sent before its turn in the queue, with an operation whose turn it is.
+    /// Returns whether an operation may be sent before its turn, together with `current`, whose turn it is.
     private func mayGoAhead(
         _ operation: QueuedOperation,
         before current: QueuedOperation,
@@ -201,6 +207,8 @@ extension PushPreparation {
     ) throws -> Bool {
         guard operation.state == .pending, operation.frozen == nil, operation.damage == nil,
             operation.group == nil, operation.id <= work.slice.upTo ?? .max,
+            // An operation that is sent again may be far behind operations whose turn is earlier.
+            !work.slice.first.contains(current.id),
             !work.slice.first.contains(operation.id), !work.slice.closed.contains(operation.row)
         else { return false }
         // An earlier operation of the row, such as a delete, is sent first.
@@ -208,27 +216,32 @@ extension PushPreparation {
             try queue.reader.operations(operation.table, operation.itemID).first?.id == operation.id
         else { return false }
         // An update or delete of another row of the table may free a unique value that this row has.
-        let change = try firstChange(in: operation.table, after: current.id, &work)
-        return change.map { operation.id < $0 } ?? true
+        let other = try firstUpdateOrDelete(in: operation.table, after: current.id, &work)
+        return other.map { operation.id < $0 } ?? true
     }
 
     /// Returns the id of the first update or delete of a table's rows after an operation; nil if there is none.
-    private func firstChange(
+    private func firstUpdateOrDelete(
         in table: String,
         after id: Int64,
         _ work: inout Work
     ) throws -> Int64? {
-        if let known = work.laterChanges[table] {
-            // The slice is taken in the order of the queue, so those that were read before are still the first.
+        if let known = work.laterUpdatesAndDeletes[table] {
+            // The slice is taken in the order of the queue, so ids that were read for an earlier operation are complete.
             if let first = known.first(where: { $0 > id }) { return first }
-            guard known.count == Self.changesAtOnce else { return nil }
+            guard known.count == Self.operationsAtOnce else { return nil }
         }
-        let ids = try queue.reader.changes(in: table, after: id, limit: Self.changesAtOnce)
-        work.laterChanges[table] = ids
+        let ids = try queue.reader.updatesAndDeletes(
+            in: table,
+            after: id,
+            limit: Self.operationsAtOnce
+        )
+        work.laterUpdatesAndDeletes[table] = ids
         return ids.first
     }
 
-    private static let changesAtOnce = 1000
+    /// The maximum number of ids that are read at a time.
+    private static let operationsAtOnce = 1000
 
     /// Returns whether the delete of a row waits for an operation that takes a child away from the row.
     private func waitsForChildren(_ delete: QueuedOperation, _ work: inout Work) throws -> Bool {

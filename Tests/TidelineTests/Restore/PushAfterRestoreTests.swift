@@ -89,7 +89,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row that the user deleted and inserted again is sent after a push saw the restore")
+    @Test("A row that the user deleted and inserted again is sent after a push found the restore")
     func insertedAgainAfterAPush() async throws {
         try await withRestorableServer { server in
             let device = try await Self.lose(server, conflicts: .serverWins)
@@ -103,7 +103,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row that the user deleted and inserted again is sent after a pull saw the restore")
+    @Test("A row that the user deleted and inserted again is sent after a pull found the restore")
     func insertedAgainBeforeAPull() async throws {
         try await withRestorableServer { server in
             let store = MemoryStore()
@@ -121,6 +121,22 @@ import TidelineTestSupport
             #expect(try await again.push() == nil)
             let there = try await again.client.table(Todo.self).read()
             #expect(Set(there.map(\.text)) == ["before", "again"])
+        }
+    }
+
+    @Test("A row that the user deleted and inserted again follows a delete on the server")
+    func insertedAgainAfterADelete() async throws {
+        try await withRestorableServer { server in
+            let device = try await Self.lose(server, conflicts: .serverWins)
+            let other = try await Device(server)
+            try await other.todos().pull(queryID: "all")
+            try await other.todos().delete(id: "changed")
+            try await other.context.push()
+            try await device.todos().delete(id: "changed")
+            try await device.todos().insert(Todo(id: "changed", text: "again"))
+            #expect(try await device.push() == nil)
+            #expect(try await device.client.table(Todo.self).read().map(\.id) == [])
+            #expect(try await Self.texts(device) == ["late": "late"])
         }
     }
 
@@ -153,7 +169,7 @@ import TidelineTestSupport
         var todoID: String?
     }
 
-    @Test("A row that was inserted again stays on the device if the response is repeated")
+    @Test("A row that was inserted again stays on the device if the insert's answer is replayed")
     func repeatedInsert() async throws {
         try await withRestorableServer { server in
             let network = LosingAnswer(server)

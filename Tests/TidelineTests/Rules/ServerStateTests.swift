@@ -38,13 +38,23 @@ import TidelineTestSupport
     /// The replayed answer may be older than the row that a pull returned.
     @Test("A newer tombstone takes precedence over a replayed answer")
     func aNewerTombstoneOutlivesAStoredAnswer() {
-        let gone = ServerState.deleted(version: nil)
         let known = ServerState.deleted(version: "v3")
-        for pulled in [gone, known] {
+        let stored = ServerState(ServerState.pulledDeletion.stored)
+        for pulled in [ServerState.pulledDeletion, stored, known] {
             let update = Self.sent(.update, pulled, isRepeat: true)
             #expect(ServerState.newest(after: Self.row(2), to: update) == pulled)
             let insert = Self.sent(.insert, pulled, isRepeat: true, ifMatch: nil)
             #expect(ServerState.newest(after: Self.row(2), to: insert) == pulled)
+        }
+    }
+
+    /// The first response said that the server does not have the updated row, so the update became an insert.
+    @Test("The replayed answer to an insert takes precedence over the response before it")
+    func theAnswerToAnInsertCounts() {
+        let missing = ServerState.deleted(version: nil)
+        for known in [missing, ServerState(missing.stored)] {
+            let insert = Self.sent(.insert, known, isRepeat: true, ifMatch: nil)
+            #expect(ServerState.newest(after: Self.row(2), to: insert) == Self.row(2))
         }
     }
 

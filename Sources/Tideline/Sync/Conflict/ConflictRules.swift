@@ -92,12 +92,6 @@ package enum ConflictRules {
         case .fail:
             return .park
         case .serverWins:
-            // The server has no row that could win, and the app inserted this one after it had deleted it.
-            if operation.kind == .update, operation.replacesRow, mayGoAgain,
-                server == .deleted(version: nil, row: nil)
-            {
-                return .sendAgain(onTop(operation, server))
-            }
             return .takeServer(server)
         case .clientWins:
             // The original of a copied store may have sent it, and newer edits since.

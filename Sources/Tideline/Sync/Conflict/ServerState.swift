@@ -11,6 +11,33 @@ package enum ServerState: Sendable, Hashable {
     /// `row` is the content of the tombstone, if a response contained it; it is not stored.
     case deleted(version: String?, row: Row? = nil)
 
+    /// The deletion of a row that a pull reported without the tombstone.
+    package static let pulledDeletion = ServerState.deleted(
+        version: nil,
+        row: [removedName: true]
+    )
+
+    /// The name of a member that no column can have.
+    private static let removedName = "@removed"
+
+    /// Whether a pull reported the deletion without the tombstone, and not the response to a write.
+    package var isPulledDeletion: Bool {
+        guard case .deleted(version: nil, let row?) = self else { return false }
+        return row[Self.removedName] == true
+    }
+
+    /// The state in its stored form; of a tombstone, only the version and the origin are stored.
+    package var stored: Row {
+        switch self {
+        case .row(let row): return row
+        case .deleted(let version, _):
+            var row: Row = ["deleted": true]
+            row["version"] = version.map(Value.string)
+            if isPulledDeletion { row[Self.removedName] = true }
+            return row
+        }
+    }
+
     /// Creates the state from a row of a response, in which a tombstone has `deleted` set.
     package init(_ row: Row) {
         self =
@@ -56,6 +83,12 @@ package enum ServerState: Sendable, Hashable {
         to operation: QueuedOperation
     ) -> ServerState {
         guard let pulled = operation.basis.latest else { return answer }
+        // An update of a row that the server does not have is sent again as an insert, so its response is later.
+        if operation.kind == .insert, case .deleted(version: nil, _) = pulled,
+            !pulled.isPulledDeletion
+        {
+            return answer
+        }
         if let first = pulled.updatedAt, let second = answer.updatedAt, first != second {
             return first > second ? pulled : answer
         }

@@ -287,7 +287,7 @@ struct PageApply {
             let shown = (mask | bit) & ~MembershipMask.former
             if shown != mask { try store.setMask(shown, of: stored, in: table) }
         }
-        let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
+        let server = removal == .deleted ? .pulledDeletion : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         // This state replaces any earlier one, because no push runs during a pull and a page is always the
         // newest state. After a restore its time may be earlier, or it may even be the base row.

@@ -112,8 +112,8 @@ package enum OperationRequest {
     /// Returns every column that the app knows, and of the others those that it changed.
     ///
     /// A complete row that is sent on top of a newer one must not restore old values of columns that the app
-    /// does not know. A row that the app inserted in place of a deleted one has no such values: an earlier version of
-    /// the app has set them.
+    /// does not know. If the app inserted the row in place of a deleted one, it has set every value, so all of them
+    /// are sent.
     ///
     /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
     /// ones.

@@ -37,8 +37,8 @@ struct PushPreparation {
         var hasGroups: Bool?
         /// Whether the queue may have inserts of parents of a table's rows, as far as it was checked.
         var tablesWithInserts: [String: Bool] = [:]
-        /// The ids of the next updates and deletes of tables' rows in the queue, as far as they were read.
-        var laterChanges: [String: [Int64]] = [:]
+        /// The ids of the next updates and deletes in the queue, by table, as far as they have been read.
+        var laterUpdatesAndDeletes: [String: [Int64]] = [:]
         /// The rows whose operations wait for a parent that this slice cannot have.
         var waitingRows: Set<RowKey> = []
         /// The operations that deletes of parents wait for, as far as they were read.

@@ -162,16 +162,10 @@ struct Settlement {
             later.basis = basis
             return try queue.put(later)
         }
-        var newest =
+        let newest =
             isOwn
             ? ServerState.newest(after: server, to: operation)
             : ServerState.later(basis.latest, server)
-        if operation.kind == .insert, server.row != nil, case .deleted(version: nil, _) = newest {
-            // The server may have had no row before it executed the insert, or the row may have been deleted since. The
-            // row stays until the next pull, which reads its queries completely.
-            newest = server
-            try queue.resetCursors(operation.table)
-        }
         guard let later else {
             // Membership changes that queries reported for a missing row were not stored: they restart.
             if operation.kind == .delete, newest != server, newest.row != nil {

@@ -149,16 +149,3 @@ private struct OperationReader {
         return nil
     }
 }
-
-extension ServerState {
-    /// The state in its stored form; only the version of a tombstone is stored.
-    var stored: Row {
-        switch self {
-        case .row(let row): return row
-        case .deleted(let version, _):
-            var row: Row = ["deleted": true]
-            row["version"] = version.map(Value.string)
-            return row
-        }
-    }
-}

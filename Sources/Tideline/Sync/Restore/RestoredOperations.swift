@@ -37,9 +37,14 @@ struct RestoredOperations {
             case .deleted(version: nil, row: nil):
                 // No other policy drops a change without an error. The base does not matter, and may be unknown: the
                 // app may have changed an older copy of the row.
-                guard case .serverWins = engine.policy(table).kind, operation.kind == .update,
-                    !operation.replacesRow, let known = try await earliestEpoch(table, endpoint)
+                guard case .serverWins = engine.policy(table).kind, operation.kind == .update
                 else { continue }
+                // A row that the app deleted and inserted again has no mark. The server has no row that could win.
+                if decided.answer.status == 404, try await isInserted(table, operation.itemID) {
+                    restored.insert(operation.id)
+                    continue
+                }
+                guard let known = try await earliestEpoch(table, endpoint) else { continue }
                 var isRestored = try await isFormer(table, operation.itemID)
                 if !isRestored, let now = try await currentEpoch(table, remote) {
                     isRestored = now != known
@@ -120,6 +125,13 @@ struct RestoredOperations {
         guard try await isFormer(operation.table, operation.itemID) else { return false }
         let former = try await engine.read { try $0.former(operation.table) }
         return former?.restore.isBefore(base) == true
+    }
+
+    /// Whether the app inserted the row, and the server has not sent it since.
+    private func isInserted(_ table: String, _ id: String) async throws -> Bool {
+        try await engine.read { reader in
+            try reader.store.row(id: .string(id), in: table).map { !$0.isFromServer } ?? false
+        }
     }
 
     /// Whether the server has not sent the row since it was restored.
