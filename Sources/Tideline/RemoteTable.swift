@@ -11,8 +11,8 @@ import TidelineCore
 /// `badResponse`, depending on the response; `insecureEndpoint` before anything is sent; and `cancelled`. After
 /// `offline` or `cancelled`, the server may have applied the change: read the record before you retry.
 ///
-/// Columns that stay on the device (``SyncRecord/localColumns``) are neither sent nor read. The record that an insert
-/// or update returns has the caller's values in them; any other record has their defaults. Every call for a record type
+/// Columns that stay on the device (``SyncRecord/localColumns``) are neither sent nor read. Records that inserts and
+/// updates return keep the caller's values of these columns; other records have the defaults. Every call for a record type
 /// that stays on the device (``SyncRecord/isLocalOnly``) throws `unsupportedQuery` before anything is sent.
 ///
 /// ```swift
@@ -254,7 +254,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the server never had the row or does not
-    ///   keep deleted rows; `conflict`, also for a missing parent; `ruleBroken` if the row breaks a rule of the
+    ///   keep deleted rows; `conflict`, including if the row refers to a parent that the server does not have; `ruleBroken` if the row breaks a rule of the
     ///   server; `invalidID`; or an error that every call can throw.
     @discardableResult
     @concurrent
@@ -409,8 +409,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let item = response.item(coder.table).map { coder.table.synced($0) }
         let (status, table) = (response.status, coder.table.name)
         let reason = item == nil ? response.problem.map { ": \($0)" } ?? "" : ""
-        if item == nil, let error = SyncError.broken(response, table: table) { throw error }
-        // Without the row, the server's text says more than the status.
+        if item == nil, let error = SyncError.rejected(response, table: table) { throw error }
+        // If the response has no row, the server's message is more specific.
         let isConflict = item != nil || reason.isEmpty
         switch status {
         case 200..<300:
@@ -486,7 +486,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
 extension SyncError {
     /// Returns the error for a response that rejects a row because of a rule or a reference; nil for any other.
-    fileprivate static func broken(_ response: TransportResponse, table: String) -> SyncError? {
+    fileprivate static func rejected(_ response: TransportResponse, table: String) -> SyncError? {
         guard AnswerProof.isServers(response) else { return nil }
         if let violation = response.violation(response.code) {
             var error = ruleBroken(violation, table: table)

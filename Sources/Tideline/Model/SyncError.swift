@@ -32,8 +32,8 @@ public struct SyncError: Error, Sendable {
     public var serverItem: Row?
     /// The rule that the row breaks, for the code `ruleBroken`.
     public internal(set) var brokenRule: BrokenRule?
-    /// The reference that prevents a delete, for the code `rowIsReferenced`, or whose parent the server does not have,
-    /// for the code `conflict` of a ``RemoteTable``.
+    /// For the code `rowIsReferenced`, the reference that prevents the delete; for the code `conflict` of a
+    /// ``RemoteTable``, the reference whose parent the server does not have.
     public internal(set) var brokenReference: BrokenReference?
 
     /// Creates an error.

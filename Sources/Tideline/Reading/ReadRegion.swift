@@ -44,7 +44,7 @@ struct ReadRegion: Sendable {
     /// The maximum number of rows that were read by id and are checked one by one.
     static let idsMax = 10_000
 
-    /// The tables of the client, whose names a condition may have in another letter case.
+    /// The client's tables, which a condition may name in another letter case.
     private let catalog: TableCatalog
     private var tables: [String: Table] = [:]
 

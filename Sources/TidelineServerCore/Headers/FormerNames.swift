@@ -177,20 +177,20 @@ extension RowBody {
         alternatives = [:]
     }
 
-    /// Takes one value for each column that the body of an update has under several names, from a caller that says
-    /// which members it has set.
+    /// Chooses one value for each column that an update has under several names, from the names of the members that
+    /// the caller has set.
     ///
     /// The value under the current name counts if the caller has set it, because only a newer version of the app knows
-    /// that name. Otherwise the one under a former name counts. The stored row makes no difference. The names of
-    /// `changed` are in lower case.
+    /// that name. Otherwise the value under a former name counts. The stored row is not used. The names of `changed`
+    /// are in lower case.
     mutating func choose(_ changed: Set<String>, in table: Table) throws {
-        for (place, values) in alternatives.sorted(by: { $0.key < $1.key }) {
-            let name = table.columns[place].name
+        for (index, values) in alternatives.sorted(by: { $0.key < $1.key }) {
+            let name = table.columns[index].name
             let isSet = changed.contains(name.lowercased())
             guard let value = isSet ? values.current : values.onlyFormer else {
                 throw ServerError.namesDiffer(name)
             }
-            self.values[place] = value
+            self.values[index] = value
         }
         alternatives = [:]
     }

@@ -155,7 +155,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "If the caller names the members that it has set, the one under the current name counts",
+        "With '__changed', the value under the current name counts if it was set",
         arguments: ["PATCH", "PUT"],
         FieldService.backends
     )

@@ -289,7 +289,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A restored server that has the same values has not lost a row with local values")
+    @Test("Local values alone do not make a row lost after a restore")
     func restored() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server, tables: [Task.self])
@@ -408,7 +408,7 @@ import TidelineTestSupport
         )
     }
 
-    @Test("Every call of a local table as a remote table throws before anything is sent")
+    @Test("Every call of a remote table for a local-only table throws before a request is sent")
     func remoteLocal() async throws {
         let transport = ScriptedTransport()
         let drafts = SyncClient(endpoint: Device.endpoint, transport: transport).table(Draft.self)

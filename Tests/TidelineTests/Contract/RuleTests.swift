@@ -206,7 +206,7 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
-    @Test("An error of a remote table has the rule of the server that the row breaks")
+    @Test("An error of a remote table names the server's rule that the row breaks")
     func remote() async throws {
         let server = try await RuleScene.server()
         let device = try await RuleScene.device(server.transport)

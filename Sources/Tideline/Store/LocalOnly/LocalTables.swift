@@ -90,9 +90,9 @@ extension TableCatalog {
     /// Returns a row without the columns that stay on the device.
     func synced(_ row: Row, in table: String) -> Row { schema(table)?.synced(row) ?? row }
 
-    /// Returns a row with the values that this device has in the columns that stay on it.
+    /// Returns a row with the stored row's values of the local columns.
     ///
-    /// If `stored`, the row on the device, is nil, the result has no such columns.
+    /// If `stored` is nil, the result has no such columns.
     func row(_ row: Row, of table: String, withLocalColumnsOf stored: Row?) -> Row {
         guard let names = schema(table)?.localColumns, !names.isEmpty else { return row }
         var result = row

@@ -13,7 +13,7 @@ final class RelationDevice {
     private let environment: SyncEnvironment
     private(set) var store = KillableStore(MemoryStore())
     private(set) var client: SyncClient
-    /// The values that the user has given to the local column of jobs, for the jobs that have stayed on the device.
+    /// The values that the user gave the local column of jobs that are still on the device.
     var localValues: [String: Value] = [:]
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
@@ -64,19 +64,19 @@ final class RelationDevice {
 
     func ids(_ table: String) async throws -> Set<String> { Set(try await rows(table).map(\.id)) }
 
-    /// Forgets the local values of jobs that are no longer on the device; returns those that were not kept.
-    func lostLocalValues() async throws -> [String] {
-        let jobs = try await rows("Job")
-        let values = Dictionary(jobs.map { ($0.id, $0[RelationRules.localColumn]) }) { $1 }
-        var lost: [String] = []
-        for (id, value) in localValues.sorted(by: { $0.key < $1.key }) {
-            guard let stored = values[id] else {
-                localValues.removeValue(forKey: id)
-                continue
-            }
-            if stored != value { lost.append("\(id) has \(stored.map { "\($0)" } ?? "no value")") }
+    /// Forgets the local values of jobs that are no longer on the device.
+    func forgetRemovedJobs() async throws {
+        let ids = try await ids("Job")
+        localValues = localValues.filter { ids.contains($0.key) }
+    }
+
+    /// Returns the jobs whose local values were not kept.
+    func changedLocalValues() async throws -> [String] {
+        try await rows("Job").compactMap { job in
+            let stored = job[RelationModels.Job.localColumn]
+            guard let value = localValues[job.id], stored != value else { return nil }
+            return "\(job.id) has \(stored.map { "\($0)" } ?? "no value")"
         }
-        return lost
     }
 
     /// Returns the operations in the queue, for a message.

@@ -25,13 +25,15 @@ enum RelationEdit: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Follows a change of the local column of jobs; `isMade` unless the app was killed and may not have made it.
-    func follow(_ values: inout [String: Value], isMade: Bool) {
+    /// Records the value that the edit gave the local column of a job.
+    ///
+    /// If the app was killed during the edit, the value is not certain and is removed.
+    func record(in values: inout [String: Value], isCertain: Bool) {
         switch self {
         case .insert("Job", let id, _), .delete("Job", let id): values.removeValue(forKey: id)
         case .setJob(let id, let changes):
-            guard let value = changes[RelationRules.localColumn] else { return }
-            if isMade { values[id] = value } else { values.removeValue(forKey: id) }
+            guard let value = changes[RelationModels.Job.localColumn] else { return }
+            if isCertain { values[id] = value } else { values.removeValue(forKey: id) }
         case .insert, .delete, .move: return
         }
     }

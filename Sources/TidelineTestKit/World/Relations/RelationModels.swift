@@ -26,6 +26,8 @@ package enum RelationModels {
             .compare(\.start, .lessOrEqual, \.end),
         ]
         package static let localColumns: [PropertyPath<Job>] = [\.isOpen]
+        /// The name of the column that stays on the device.
+        static let localColumn = "isOpen"
         package var id: String
         package var title: String
         package var customerID: Customer.ID?

@@ -16,9 +16,6 @@ enum RelationRules {
         return values
     }
 
-    /// The column of jobs that stays on the device.
-    static let localColumn = "isOpen"
-
     /// Returns one of a few numbers, which other jobs may have.
     static func number(_ random: inout SeededGenerator) -> Value {
         .string("J-\(random.below(8))")
