@@ -383,6 +383,8 @@ private final class RelationRun {
                 // The server cannot be reached for the values of a parent.
                 story.append("\(device.name) cannot resolve \(error.itemID): \(failure.code)")
             }
+            // A job that one action removes may be restored by the next one, without its values.
+            if hasRules { try await device.forgetRemovedJobs() }
         }
     }
 
