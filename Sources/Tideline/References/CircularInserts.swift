@@ -22,15 +22,18 @@ extension ModelReferences {
 extension QueueReader {
     /// Returns the inserts of all rows that are in a cycle of references with an operation's row, including the operation.
     ///
-    /// - Parameter operation: The operation.
-    /// - Returns: None if the row is in no such cycle, or if one of the inserts was sent or cannot be sent now.
+    /// - Parameters:
+    ///   - operation: The operation.
+    ///   - limit: The maximum number of operations that are examined.
+    /// - Returns: None if the row is in no such cycle, or if one of the inserts was sent or cannot be sent now; nil if
+    ///   that needs more operations than the limit.
     /// - Throws: The errors of the store.
-    func cycle(of operation: QueuedOperation) throws -> [QueuedOperation] {
+    func cycle(of operation: QueuedOperation, limit: Int) throws -> [QueuedOperation]? {
         guard operation.frozen == nil, operation.kind == .insert else { return [] }
         var found = [operation.row: operation]
         var children: [RowKey: [RowKey]] = [:]
         var open = [operation]
-        while let next = open.popLast(), found.count < Self.ancestorsMax {
+        while found.count < limit, let next = open.popLast() {
             for parent in newParents(of: next, local: try localRow(after: next)) {
                 children[parent, default: []].append(next.row)
                 guard found[parent] == nil, let creating = try creatingOperation(of: parent) else {
@@ -46,7 +49,7 @@ extension QueueReader {
         while let row = left.popLast() {
             if cycle.insert(row).inserted { left += children[row] ?? [] }
         }
-        guard cycle.contains(operation.row) else { return [] }
+        guard cycle.contains(operation.row) else { return open.isEmpty ? [] : nil }
         let members = cycle.compactMap { found[$0] }.sorted { $0.id < $1.id }
         let areReady = members.allSatisfy {
             $0.kind == .insert && $0.frozen == nil && $0.state != .parked && $0.damage == nil

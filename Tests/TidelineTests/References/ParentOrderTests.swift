@@ -110,6 +110,19 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Visit \(sent)"])
     }
 
+    @Test("Many inserts that refer to each other in a ring are sent together")
+    func ring() async throws {
+        let scene = try await FieldScene()
+        let visits = try scene.device.client.syncTable(Field.Visit.self)
+        let ids = (100..<300).map { "v\($0)" }
+        for (place, id) in ids.enumerated() {
+            try await visits.insert(Field.Visit(id: id, nextID: ids[(place + 1) % ids.count]))
+        }
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.device.queue() == [])
+        #expect(scene.tap.bodies.count == 1 && scene.tap.singles.isEmpty)
+    }
+
     @Test(
         "A parent is not inserted before the change that frees its unique value",
         arguments: [OperationKind.update, .delete]

@@ -100,7 +100,16 @@ extension PushPreparation {
             try mayWaitForParents(operation.table, &work),
             queue.catalog.references.isCircular(operation.table)
         else { return nil }
-        let cycle = try queue.reader.cycle(of: operation)
+        var known = try queue.reader.cycle(of: operation, limit: QueueReader.ancestorsMax)
+        if known == nil, work.result.operations.isEmpty, !work.hasExaminedLongCycle {
+            // In a longer cycle, all operations would wait for each other. One search for each slice limits the cost.
+            work.hasExaminedLongCycle = true
+            known = try queue.reader.cycle(
+                of: operation,
+                limit: queue.limits.transactionRowsMax
+            )
+        }
+        guard let cycle = known else { return nil }
         let groups = Set(cycle.map(\.group))
         guard cycle.count > 1, groups.count > 1 || groups.contains(nil) else { return nil }
         let name = cycle.lazy.compactMap(\.group).first ?? environment.makeID()

@@ -39,6 +39,8 @@ struct PushPreparation {
         var tablesWithInserts: [String: Bool] = [:]
         /// The ids of the next updates and deletes in the queue, by table, as far as they have been read.
         var laterUpdatesAndDeletes: [String: [Int64]] = [:]
+        /// Whether a cycle of references with many rows was looked for.
+        var hasExaminedLongCycle = false
         /// The rows whose operations wait for a parent that this slice cannot have.
         var waitingRows: Set<RowKey> = []
         /// The operations that deletes of parents wait for, as far as they were read.
