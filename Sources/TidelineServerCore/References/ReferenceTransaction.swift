@@ -337,6 +337,9 @@ extension ReferenceTransaction {
             if let row = try parent(entry.id, derived(table)), !row.isDeleted { continue }
             authors[entry.id] = entry.author
         }
+        // Their entries are removed first: a delete below may add a new one for the same row.
+        let restored = entries.filter { authors[$0.id] == nil }
+        try remove(restored)
         let ids = authors.keys.sorted()
         var (count, isWhole) = (0, true)
         for edge in graph.children(of: name) where !ids.isEmpty {
@@ -358,9 +361,9 @@ extension ReferenceTransaction {
             cascadeRowsLeft -= rows.count
             count += rows.count
         }
-        let ended = isWhole ? entries : entries.filter { authors[$0.id] == nil }
-        try remove(ended)
-        return (count, ended.count)
+        guard isWhole else { return (count, restored.count) }
+        try remove(entries.filter { authors[$0.id] != nil })
+        return (count, entries.count)
     }
 }
 

@@ -351,6 +351,7 @@ struct PostgresWriteTransaction: WriteTransaction {
             state.formsBefore[table.clock] = formBefore
             // Later writes with the old schema version have to restart.
             state.forms[table.clock] = created.form
+            state.grownTables[table.clock] = table
             takeClocks(try connection.run(WriteStatements.lockClock(table.clock)))
             var outcome = try perform(write.operation, in: table)
             guard outcome.decision.changesRow else {

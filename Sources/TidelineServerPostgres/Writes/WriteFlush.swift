@@ -20,8 +20,9 @@ extension WriteState {
         if !puts.isEmpty { statements.append(LedgerEntry.put(puts)) }
         statements += departureCounts
         if !audits.isEmpty { statements.append(PostgresAudit.put(audits)) }
-        if !cascades.isEmpty { statements.append(ReferenceStatements.put(cascades)) }
+        // A row whose entry ended because it was restored may have been deleted again since.
         if !endedCascades.isEmpty { statements.append(ReferenceStatements.remove(endedCascades)) }
+        if !cascades.isEmpty { statements.append(ReferenceStatements.put(cascades)) }
         statements += timestamps
         return statements
     }

@@ -44,6 +44,8 @@ struct WriteState {
     var forms: [String: Int64] = [:]
     /// The former schema versions of tables that the transaction has changed.
     var formsBefore: [String: Int64] = [:]
+    /// The tables to which the transaction has added columns, by their clocks.
+    var grownTables: [String: PostgresTable] = [:]
     /// Whether external triggers, rules or foreign keys may change rows of the transaction, or prevent changes.
     var hasExternalEffects = false
     /// The ledger's entries for the keys of this transaction; nil for a key without an entry.

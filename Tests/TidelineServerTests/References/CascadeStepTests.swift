@@ -225,6 +225,53 @@ import TidelineTestKit
         }
     }
 
+    @Test(
+        "A row that is restored and then deleted with its parent loses its children",
+        arguments: FieldService.backends,
+        [("Folder", "Folder"), ("Zone", "Project")]
+    )
+    func restoredAndDeleted(_ onPostgres: Bool, names: (String, String)) async throws {
+        let (top, middle) = names
+        func table(_ name: String, _ parent: String?) -> TableDefinition {
+            let reference = parent.map { TableReference("parentID", to: $0, onDelete: .cascade) }
+            return TableDefinition(
+                name,
+                columns: [ColumnDefinition("parentID", .string)],
+                references: [reference].compactMap(\.self)
+            )
+        }
+        let isOne = top == middle
+        let leaf = isOne ? top : "Task"
+        let tables =
+            isOne
+            ? [table(top, top)] : [table(top, nil), table(middle, top), table(leaf, middle)]
+        try await Self.with(onPostgres) { place in
+            let relayed = Mutex<RelayedStore?>(nil)
+            let server = try await place.server(tables) { store in
+                let created = RelayedStore(store, holdsCascades: true)
+                relayed.withLock { $0 = created }
+                return created
+            }
+            func put(_ table: String, _ id: String, _ parent: String?) async {
+                let row = FieldService.json(id, parent.map { ["parentID": $0] } ?? [:])
+                #expect(await server.send("POST", "/tables/\(table)", row).status == 201)
+            }
+            await put(top, "p", nil)
+            await put(middle, "x", "p")
+            for number in 1...8 { await put(leaf, "t\(number)", "x") }
+            #expect(await server.send("DELETE", "/tables/\(middle)/x").status == 204)
+            let restore = #"{"deleted":false}"#
+            #expect(await server.send("PATCH", "/tables/\(middle)/x", restore).status == 200)
+            // Only the deletes of more than three rows are continued in steps.
+            #expect(await server.send("DELETE", "/tables/\(top)/p").status == 204)
+            try await relayed.withLock { $0 }?.releaseCascades()
+            try await until { try place.pending() == 0 }
+            #expect(await Self.ids(top, server) == [])
+            #expect(await Self.ids(leaf, server) == [])
+            await server.store.stop()
+        }
+    }
+
     @Test("A restriction deep in a large tree rejects the delete", arguments: FieldService.backends)
     func restriction(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { place in

@@ -9,7 +9,13 @@ import TidelinePostgres
 import TidelineServerCore
 
 extension PostgresWriteTransaction: ReferenceTransaction {
-    func derived(_ table: Table) -> PostgresTable { tables.derived(table) }
+    /// Returns the derived table, with the columns that this transaction has added.
+    ///
+    /// The references have the tables as they were when the request was prepared. Columns are only appended, so the
+    /// indexes of the other columns are the same.
+    func derived(_ table: Table) -> PostgresTable {
+        state.grownTables[table.name.lowercased()] ?? tables.derived(table)
+    }
 
     mutating func parent(_ id: String, _ table: PostgresTable) throws -> RowImage? {
         let key = RowKey(table: table.clock, id: id)
