@@ -267,4 +267,23 @@ import TidelineTestSupport
             #expect(try await seen.next()?.count == 2)
         }
     }
+
+    @Test("An observer sees what another process changed during a suspension")
+    func anObserverOfAnotherProcess() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            let todos = try device.todos()
+            var seen = todos.observe().makeAsyncIterator()
+            #expect(try await seen.next()?.isEmpty == true)
+            for id in ["a", "b"] {
+                await suspend(device.client)
+                let store = try SQLiteStore(path: path)
+                let widget = try await Device(ScriptedTransport(), store: store)
+                try await widget.todos().insert(Todo(id: id))
+                try await store.close()
+                device.client.resume()
+                #expect(try await seen.next()?.map(\.id).last == id)
+            }
+        }
+    }
 }

@@ -170,6 +170,8 @@ struct RecordTotals<Record: SyncRecord> {
         }
         query.order = [SortKey(column: column, ascending: isAscending)]
         (query.limit, query.offset, query.includesTotalCount) = (1, 0, false)
+        // The selection may lack the column.
+        query.fields = nil
         return query
     }
 }

@@ -7,9 +7,21 @@ import TidelineSQLite
 ///
 /// It runs only while there are listeners.
 final class ExternalChangeDetector: Sendable {
-    private struct State {
+    /// The state of the file as the writer's connection sees it.
+    private struct Version: Equatable {
+        /// How often the connection was opened: each connection has a number of its own.
+        var opens: Int
         /// The number that SQLite changes with each commit of another connection.
-        var version: Int64
+        var number: Int64
+
+        init(of writer: Database, opens: Int) throws {
+            self.opens = opens
+            number = try writer.integer("PRAGMA data_version") ?? 0
+        }
+    }
+
+    private struct State {
+        var version: Version
         var task: Task<Void, Never>?
         var isEnded = false
         /// Whether detection is paused, because a query would open the file.
@@ -21,11 +33,15 @@ final class ExternalChangeDetector: Sendable {
     /// The time between two checks for changes of other processes.
     private static let interval = Duration.milliseconds(250)
 
-    init(of writer: Database) throws { state = Mutex(State(version: try writer.dataVersion())) }
+    init(of writer: Database, opens: Int) throws {
+        state = Mutex(State(version: try Version(of: writer, opens: opens)))
+    }
 
-    /// Starts to poll, until `isWatched` returns false; calls `notify` after each change.
+    /// Starts to poll, until `isWatched` returns false; calls `notify` after each change, and after the connection was
+    /// reopened, because other processes may have changed the file in the meantime.
     func watch(
         _ writer: DatabaseThreads,
+        _ connection: WriterConnection,
         while isWatched: @escaping @Sendable () -> Bool,
         notify: @escaping @Sendable () -> Void
     ) {
@@ -36,7 +52,9 @@ final class ExternalChangeDetector: Sendable {
                     guard let self else { break }
                     if self.state.withLock({ $0.isSuspended }) { continue }
                     do {
-                        let now = try await writer.run { try $0.dataVersion() }
+                        let now = try await writer.run {
+                            try Version(of: $0, opens: connection.opens)
+                        }
                         if self.isNews(now) { notify() }
                     } catch let error as SQLiteError where error.isClosed {
                         break
@@ -47,14 +65,14 @@ final class ExternalChangeDetector: Sendable {
                 }
                 self?.pause()
                 // A listener may have registered after the last check, when `watch` returned because this task existed.
-                if isWatched() { self?.watch(writer, while: isWatched, notify: notify) }
+                if isWatched() { self?.watch(writer, connection, while: isWatched, notify: notify) }
             }
         }
     }
 
     private func pause() { state.withLock { $0.task = nil } }
 
-    private func isNews(_ version: Int64) -> Bool {
+    private func isNews(_ version: Version) -> Bool {
         state.withLock { state in
             defer { state.version = version }
             return state.version != version
@@ -73,8 +91,4 @@ final class ExternalChangeDetector: Sendable {
     }
 
     deinit { state.withLock { $0.task?.cancel() } }
-}
-
-extension Database {
-    fileprivate func dataVersion() throws -> Int64 { try integer("PRAGMA data_version") ?? 0 }
 }

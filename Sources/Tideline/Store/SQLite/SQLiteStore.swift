@@ -82,7 +82,9 @@ public final class SQLiteStore: LocalStore {
             let connection = WriterConnection(path, key, log, foldsOften: isShortOfSpace)
             self.connection = connection
             let database = try connection.open(.readWrite)
-            externalChanges = isInline ? nil : try ExternalChangeDetector(of: database)
+            externalChanges =
+                isInline
+                ? nil : try ExternalChangeDetector(of: database, opens: connection.opens)
             turn = isInline ? nil : SyncTurn(of: path)
             writer =
                 isInline
@@ -347,7 +349,7 @@ public final class SQLiteStore: LocalStore {
     }
 
     private func watchExternalChanges() {
-        externalChanges?.watch(writer) { [hub, rowHub] in
+        externalChanges?.watch(writer, connection) { [hub, rowHub] in
             hub.isWatched || rowHub.isWatched
         } notify: { [weak self] in
             guard let self else { return }
