@@ -12,8 +12,8 @@ import TidelineCore
 /// `offline` or `cancelled`, the server may have applied the change: read the record before you retry.
 ///
 /// Columns that stay on the device (``SyncRecord/localColumns``) are neither sent nor read. Records that inserts and
-/// updates return keep the caller's values of these columns; other records have the defaults. Every call for a record type
-/// that stays on the device (``SyncRecord/isLocalOnly``) throws `unsupportedQuery` before anything is sent.
+/// updates return keep the caller's values of these columns; other records have the defaults. Every call for a record
+/// type that stays on the device (``SyncRecord/isLocalOnly``) throws `unsupportedQuery` before anything is sent.
 ///
 /// ```swift
 /// let remote = client.table(TodoItem.self)
@@ -253,9 +253,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// let item = try await client.table(TodoItem.self).undelete(id: milk.id)
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the server never had the row or does not
-    ///   keep deleted rows; `conflict`, including if the row refers to a parent that the server does not have; `ruleBroken` if the row breaks a rule of the
-    ///   server; `invalidID`; or an error that every call can throw.
+    /// - Throws: ``SyncError`` with code `notFound` if the server never had the row or does not keep deleted rows;
+    ///   `conflict`, including if the row refers to a parent that the server does not have; `ruleBroken` if the row
+    ///   breaks a rule of the server; `invalidID`; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func undelete(id: String) async throws -> Record {

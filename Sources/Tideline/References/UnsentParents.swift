@@ -166,8 +166,8 @@ extension PushPreparation {
 
     /// Takes the operations that create the parents of an operation's row, and before them those of their parents.
     ///
-    /// An app may have inserted a long chain of rows with the children first. Without this, each slice would contain only
-    /// one of them.
+    /// An app may have inserted a long chain of rows with the children first. Without this, each slice would contain
+    /// only one of them.
     func takeParents(of operation: QueuedOperation, _ work: inout Work) throws -> Step {
         var chain: [QueuedOperation] = []
         var seen: Set = [operation.row]
@@ -207,7 +207,7 @@ extension PushPreparation {
     ) throws -> Bool {
         guard operation.state == .pending, operation.frozen == nil, operation.damage == nil,
             operation.group == nil, operation.id <= work.slice.upTo ?? .max,
-            // An operation that is sent again may be far behind operations whose turn is earlier.
+            // Operations that are sent again come before others that are earlier in the queue.
             !work.slice.first.contains(current.id),
             !work.slice.first.contains(operation.id), !work.slice.closed.contains(operation.row)
         else { return false }
@@ -227,7 +227,7 @@ extension PushPreparation {
         _ work: inout Work
     ) throws -> Int64? {
         if let known = work.laterUpdatesAndDeletes[table] {
-            // The slice is taken in the order of the queue, so ids that were read for an earlier operation are complete.
+            // Operations have their turn in the order of the queue, so this list has all later ids up to its last one.
             if let first = known.first(where: { $0 > id }) { return first }
             guard known.count == Self.operationsAtOnce else { return nil }
         }

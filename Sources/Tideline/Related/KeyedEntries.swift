@@ -36,7 +36,7 @@ struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
         let missing = keys.filter { groups[ItemKey($0)] == nil }
         var rows = try table.rows(query, where: column, isOneOf: missing, reading.scope)
         for key in missing { groups[ItemKey(key)] = Group() }
-        // A key that was forgotten since is read when it is asked for.
+        // Keys that were forgotten are read when they are requested again.
         for key in outdated where groups[key] != nil {
             rows += groups[key]?.rows ?? []
             groups[key] = Group()

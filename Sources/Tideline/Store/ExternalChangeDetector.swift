@@ -37,8 +37,10 @@ final class ExternalChangeDetector: Sendable {
         state = Mutex(State(version: try Version(of: writer, opens: opens)))
     }
 
-    /// Starts to poll, until `isWatched` returns false; calls `notify` after each change, and after the connection was
-    /// reopened, because other processes may have changed the file in the meantime.
+    /// Polls the file until `isWatched` returns false, and calls `notify` after each change.
+    ///
+    /// It also calls `notify` if the connection was reopened, because other processes may have changed the file in the
+    /// meantime.
     func watch(
         _ writer: DatabaseThreads,
         _ connection: WriterConnection,

@@ -42,7 +42,7 @@ extension TableSchema {
         return result
     }
 
-    /// Rejects a request for the table.
+    /// Throws an error if the table stays on the device.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a table that stays on the device.
     func checkIsOnServer() throws {
