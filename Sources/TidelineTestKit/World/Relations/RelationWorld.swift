@@ -368,6 +368,8 @@ private final class RelationRun {
                 gone.insert(row.itemID)
             }
         }
+        // A job that was discarded may come back with a pull, without its values.
+        if hasRules { try await device.forgetRemovedJobs() }
         let errors = (try? await device.context.operationErrors()) ?? []
         for error in errors {
             do {
