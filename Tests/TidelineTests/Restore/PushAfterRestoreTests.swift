@@ -10,14 +10,14 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct PushAfterRestoreTests {
-    private static func texts(_ device: Device) async throws -> [String: String] {
+    static func texts(_ device: Device) async throws -> [String: String] {
         Dictionary(
             uniqueKeysWithValues: try await device.todos().read().map { ($0.id, $0.text) }
         )
     }
 
     /// A device with the rows `changed` and `late`, of which the restore lost the latter.
-    private static func lose(
+    static func lose(
         _ server: RestorableServer,
         store: any LocalStore = MemoryStore(),
         conflicts: ConflictPolicy,
@@ -356,7 +356,7 @@ import TidelineTestSupport
     }
 
     /// A device whose last text of the only row the restore lost.
-    private static func loseText(
+    static func loseText(
         _ server: RestorableServer,
         store: any LocalStore = MemoryStore(),
         conflicts: ConflictPolicy

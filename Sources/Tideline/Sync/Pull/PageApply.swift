@@ -280,15 +280,18 @@ struct PageApply {
     ) throws {
         counts.isWritten = true
         if removal == .changed { return try release(key, bit, &counts) }
+        var basis = try queue.reader.basis(table, id) ?? RowBasis()
         if let stored = try store.row(id: key, in: table), removal == nil {
             // The server has returned the row since the restore, so the state that later replaces the operation
-            // is a new one.
+            // is a new one. An earlier tombstone is the backup's: the row is requested after its operations.
             let mask = MembershipMask.bits(stored) ?? 0
-            let shown = (mask | bit) & ~MembershipMask.former
+            let isOfBackup =
+                mask & MembershipMask.former != 0 && row[SystemColumn.deleted] == true
+                && basis.base?.isLater(than: row) == true
+            let shown = isOfBackup ? mask : (mask | bit) & ~MembershipMask.former
             if shown != mask { try store.setMask(shown, of: stored, in: table) }
         }
         let server = removal == .deleted ? .pulledDeletion : ServerState(row)
-        var basis = try queue.reader.basis(table, id) ?? RowBasis()
         // This state replaces any earlier one, because no push runs during a pull and a page is always the
         // newest state. After a restore its time may be earlier, or it may even be the base row.
         let isBase = basis.base?.version.map { $0 == server.version } ?? false

@@ -249,10 +249,7 @@ struct PushPreparation {
             now: environment.now()
         )
         guard operation.frozen != nil else {
-            let later = try queue.reader.operations(operation.table, operation.itemID)
-                .first { $0.id > operation.id }
-            try Settlement(queue: queue)
-                .finish(queued, later, operation.basis.lastKnown)
+            try skip(queued)
             result.skipped += 1
             return nil
         }
@@ -263,6 +260,20 @@ struct PushPreparation {
             return nil
         }
         return operation
+    }
+
+    /// Removes an operation that changes nothing; the server's newest known state replaces the local row.
+    ///
+    /// A row that a restored server may have lost stays, and a later operation of the row remains based on it.
+    private func skip(_ operation: QueuedOperation) throws {
+        let later = try queue.reader.operations(operation.table, operation.itemID)
+            .first { $0.id > operation.id }
+        let settlement = Settlement(queue: queue)
+        guard try queue.mayHaveLostBase(of: operation) else {
+            return try settlement.finish(operation, later, operation.basis.lastKnown)
+        }
+        try settlement.finish(operation, later, nil)
+        if later == nil { try queue.keepBase(of: operation) }
     }
 
     /// Returns the comparison that an update breaks together with the server's row.

@@ -177,6 +177,17 @@ extension QueueReader {
         return try store.count(kept && .equal("table", .string(table)), in: SystemTables.config) > 0
     }
 
+    /// Returns whether the server sent an epoch of the table's rows, from any endpoint.
+    func knowsEpoch(of table: String) throws -> Bool {
+        let types = [
+            PullCursor.Part.epoch.rawValue, PullCursor.tableEpochType,
+            PullCursor.firstSentEpochType,
+        ]
+        let isEpoch: Filter = .isIn("keyType", types.map { .integer(Int64($0)) })
+        let query: Filter = isEpoch && .equal("table", .string(table))
+        return try store.count(query, in: SystemTables.config) > 0
+    }
+
     /// Returns the epoch of a table's rows at an endpoint.
     ///
     /// A store from an older version has it only in its cursors; an epoch other than `epoch` then takes
@@ -344,6 +355,44 @@ extension QueueTransaction {
         )
         let restore = try reader.former(table)?.restore ?? RestorePoint(commit: nil)
         try setFormer(FormerRows(.found, restore: restore), table)
+    }
+
+    /// Returns whether a restored server may have lost the base row of an operation.
+    ///
+    /// The server's newest known state is earlier than the base row, or the server has no row and has not sent one
+    /// since the restore.
+    func mayHaveLostBase(of operation: QueuedOperation) throws -> Bool {
+        let table = operation.table
+        guard operation.kind != .insert, let base = operation.basis.base else { return false }
+        switch operation.basis.latest {
+        case .row(let row):
+            // The point of the restore does not matter: the later row may be a response of the restored server.
+            let isLost = RestorePoint(commit: nil)
+                .hasLost(catalog.synced(base, in: table), server: catalog.synced(row, in: table))
+            return try isLost && reader.knowsEpoch(of: table)
+        case .deleted:
+            let id = Value.string(operation.itemID)
+            let stored = try unmasked.inner.row(id: id, in: table)
+            let mask = stored.flatMap(MembershipMask.bits) ?? 0
+            return mask & MembershipMask.former != 0
+        case nil:
+            return false
+        }
+    }
+
+    /// Makes the base row of an operation that was removed the local row, because a restored server may have lost it.
+    ///
+    /// The row becomes a lost row. If the server has no row, the next pull requests it and finds out.
+    func keepBase(of operation: QueuedOperation) throws {
+        guard let base = operation.basis.base else { return }
+        let table = operation.table
+        // If the row was deleted here, membership changes that queries reported in the meantime were not stored.
+        if try store.row(id: .string(operation.itemID), in: table) == nil {
+            try resetCursors(table)
+        }
+        try store.put([JSONRowReader.withoutDeleted(base)], in: table)
+        guard case .row(let row) = operation.basis.latest else { return }
+        try lose(table, operation.itemID, server: row)
     }
 
     func setFormer(_ rows: FormerRows?, _ table: String) throws {

@@ -295,6 +295,7 @@ extension QueueTransaction {
             return try discard(operation, behind: earlier, among: others)
         }
         if let next = others.first { return try discard(operation, before: next) }
+        if try mayHaveLostBase(of: operation) { return try keepBase(of: operation) }
         switch operation.basis.lastKnown {
         case .row(let row):
             // The row was deleted here, and may have been inserted again. Membership changes that queries

@@ -176,6 +176,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Drops the operation and restores the newest known server row, or deletes the row if there
     /// is none; ``serverCopy`` says which.
     ///
+    /// If a restored server may have lost the state that the operation was based on, that state is restored instead. It
+    /// becomes a lost row: see ``SyncContext/lostRows()``.
+    ///
     /// If the server rejected a delete because rows refer to the row, the related rows that were deleted in the same
     /// transaction also come back, and references that became null have their values again.
     ///
