@@ -137,6 +137,42 @@ import TidelineTestSupport
         }
     }
 
+    @Test("An edit from before a restore does not revive a row that was deleted after the restore")
+    func deletedAfterTheRestore() async throws {
+        try await withRestorableServer { server in
+            let device = try await Self.lose(server, conflicts: .serverWins)
+            try await device.todos().update(id: "changed") { $0.text = "mine" }
+            let other = try await Device(server)
+            try await other.todos().pull(queryID: "all")
+            try await other.todos().delete(id: "changed")
+            try await other.context.push()
+            #expect(try await device.push() == nil)
+            #expect(try await device.client.table(Todo.self).read().map(\.id) == [])
+            #expect(try await Self.texts(device) == ["late": "late"])
+        }
+    }
+
+    @Test("An edit of a row whose undelete the restore lost revives the row")
+    func undeletedAfterTheBackup() async throws {
+        try await withRestorableServer { server in
+            let device = try await Device(server, conflicts: .serverWins)
+            try await device.todos().insert(Todo(id: "changed", text: "before"))
+            try await device.context.push()
+            try await device.todos().delete(id: "changed")
+            try await device.context.push()
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "changed", text: "again"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: "all")
+            try await server.restore(backup)
+            try await device.todos().update(id: "changed") { $0.rank = 1 }
+            #expect(try await device.push() == nil)
+            let there = try await device.client.table(Todo.self).read()
+            #expect(there.map(\.text) == ["again"] && there.first?.rank == 1)
+            #expect(try await Self.texts(device) == ["changed": "again"])
+        }
+    }
+
     /// A network that loses the response to the first insert.
     private final class LosingAnswer: Transport {
         private let inner: any Transport

@@ -35,8 +35,8 @@ struct RestoredOperations {
                 else { continue }
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
-                // No other policy drops a change without an error. The base does not matter, and may be unknown: the
-                // app may have changed an older copy of the row.
+                // No other policy drops a change without an error. If the row is missing, the base does not matter, and
+                // may be unknown: the app may have changed an older copy of the row.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update
                 else { continue }
                 // A row that the app deleted and inserted again has no mark. The server has no row that could win.
@@ -48,6 +48,12 @@ struct RestoredOperations {
                 var isRestored = try await isFormer(table, operation.itemID)
                 if !isRestored, let now = try await currentEpoch(table, remote) {
                     isRestored = now != known
+                }
+                if isRestored, decided.answer.status == 410, let base = operation.basis.base,
+                    let tombstone = try await row(operation.itemID, of: table, remote)
+                {
+                    // A row that was deleted after the restore stays deleted.
+                    isRestored = base.isOlderOnServer(tombstone)
                 }
                 if isRestored { restored.insert(operation.id) }
             case .deleted:
@@ -157,11 +163,33 @@ struct RestoredOperations {
     }
 
     /// Returns the epoch of the server; nil if it sends none, or if the user may not read the table.
+    private func currentEpoch(_ table: String, _ remote: RemoteService) async throws -> String? {
+        try await list(TableQuery(), of: table, remote).headers["Tideline-Epoch"]
+    }
+
+    /// Returns the server's row, deleted or not; nil if it has none, or if the user may not read it.
+    private func row(
+        _ id: String,
+        of table: String,
+        _ remote: RemoteService
+    ) async throws -> Row? {
+        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        query.includesDeleted = true
+        let response = try await list(query, of: table, remote)
+        return PulledPage(response, schema: engine.catalog.schema(table))?.rows
+            .first { ItemKey($0.id) == ItemKey(id) }
+    }
+
+    /// Returns the response to a request for a list.
     ///
     /// - Throws: If the server does not answer. Without an answer, an operation must not be treated as one on a deleted
     ///   row: it stays in the queue, and the next push sends it again.
-    private func currentEpoch(_ table: String, _ remote: RemoteService) async throws -> String? {
-        let text = try TableQuery().wireText(engine.catalog.schema(table), .datasync)
+    private func list(
+        _ query: TableQuery,
+        of table: String,
+        _ remote: RemoteService
+    ) async throws -> TransportResponse {
+        let text = try query.wireText(engine.catalog.schema(table), .datasync)
         let url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
         let (response, _) = try await remote.once(.page(url, rows: 1), .datasync)
         if AnswerProof.wantsSignIn(response) {
@@ -171,7 +199,7 @@ struct RestoredOperations {
         guard !isFailure, AnswerProof.isServers(response) else {
             throw SyncError.noEpoch(table, status: response.status)
         }
-        return response.headers["Tideline-Epoch"]
+        return response
     }
 }
 
