@@ -257,6 +257,9 @@ struct LostRowCheck {
             case .left:
                 found.removed += try store.delete(ids: [.string(id)], in: table)
                 try queue.removeLost(table, id)
+                if server[ItemKey(id)]?[SystemColumn.deleted] == true {
+                    try LocalChildren(queue: queue).follow(deletesOf: [id], in: table)
+                }
             case .same(let row):
                 try queue.removeLost(table, id)
                 guard mask != 0 else {
