@@ -208,6 +208,25 @@ import TidelineTestSupport
         #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["3", "y"])
     }
 
+    @Test("A row that was inserted during a pull without a query ID keeps its local values")
+    func insertedDuringAPull() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport, tables: [Task.self])
+        let tasks = try device.client.syncTable(Task.self)
+        transport.add(
+            .run { _ in
+                try await tasks.insert(Task(id: "n", text: "1", note: "mine"))
+                return page([])
+            },
+            .json(201, serverRow("n", 4)),
+            page([])
+        )
+        try await tasks.pull(queryID: nil)
+        #expect(try await device.push() == nil)
+        try await tasks.pull(queryID: "seventh", where: { $0.rank == 7 })
+        #expect(try await tasks.read().map(\.note) == ["mine"])
+    }
+
     @Test("A row that is removed from the device loses its local values")
     func gone() async throws {
         let server = try await makeServer()

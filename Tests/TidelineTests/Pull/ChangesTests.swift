@@ -335,6 +335,28 @@ import TidelineTestSupport
         #expect(try await ids(device) == [])
     }
 
+    @Test("A row inserted during a pull without a query ID stays until another one lacks it")
+    func aRowInsertedDuringAPullWithoutAnIDStays() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        transport.add(
+            .run { _ in
+                try await todos.insert(Todo(id: "n"))
+                return page([])
+            },
+            .json(201, serverRow("n", 4)),
+            Self.changes([], delta: "$deltatoken=e")
+        )
+        try await todos.pull(queryID: nil)
+        #expect(try await device.push() == nil)
+        // A query that does not match the row is pulled before the first one is pulled again.
+        try await todos.pull(queryID: "done", where: { $0.complete })
+        #expect(try await ids(device) == ["n"])
+        transport.add(page([]))
+        try await todos.pull(queryID: nil)
+        #expect(try await ids(device) == [])
+    }
+
     // MARK: - Full pulls
 
     @Test("A pull without a query ID removes the rows that it did not return")

@@ -351,12 +351,17 @@ struct PageApply {
 
     /// Ends a read without a query id; removes the rows that match the filter and were not returned.
     ///
-    /// Without a filter, this applies to every row that the account may see, whatever queries contain it.
+    /// Without a filter, this applies to every row that the account may see, whatever queries contain it. A row that
+    /// only this device has stays until a later read without a query id does not return it.
     func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
         let otherAccountBits = try queue.unmasked.otherAccountBits(table)
+        let unsent = pending.isEmpty ? [] : try queue.reader.unsentInserts(table)
         try eachID(filter) { id in
             guard let text = id.text, !seen.contains(text) else { return }
+            guard !unsent.contains(ItemKey(text)) else {
+                return try hold(id, insteadOf: 0, &counts)
+            }
             try release(
                 id,
                 filter == nil ? ~(otherAccountBits | MembershipMask.former) : bit,
