@@ -204,6 +204,58 @@ import TidelineTestSupport
         }
     }
 
+    /// A server that rejects every write.
+    private struct RejectedWrites: Transport {
+        let inner: any Transport
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            guard request.method == "GET" else {
+                return TransportResponse(status: 403, headers: ["Tideline-Schema": "1"])
+            }
+            return try await inner.send(request)
+        }
+
+        func stream(_ request: TransportRequest) async throws -> TransportStream {
+            try await inner.stream(request)
+        }
+    }
+
+    @Test("A row with a rejected edit has the renamed column after the edit is discarded")
+    func rejectedEdit() async throws {
+        try await withTemporaryFile { path in
+            let store = MemoryStore()
+            do {
+                let server = try await server(Self.table("title"), path)
+                let device = try await old(server, store)
+                let tasks = try device.client.syncTable(OldTask.self)
+                try await tasks.insert(OldTask(id: "a", title: "one", rank: 1))
+                #expect(try await device.push() == nil)
+                try await tasks.pull(queryID: "all")
+                let rejecting = try await Device(
+                    RejectedWrites(inner: server.transport),
+                    store: store,
+                    tables: [OldTask.self]
+                )
+                try await rejecting.client.syncTable(OldTask.self).update(id: "a") {
+                    $0.title = "one, edited"
+                }
+                #expect(try await rejecting.push()?.status == .operationErrors)
+            }
+            try rename(path)
+            let device = try await Device(
+                RejectedWrites(inner: try await server(Self.renamed, path).transport),
+                store: store,
+                tables: [NewTask.self]
+            )
+            let tasks = try device.client.syncTable(NewTask.self)
+            // The row has the same version as before, and another column.
+            try await tasks.pull(queryID: "again")
+            let error = try #require(try await device.context.operationErrors().first)
+            try await error.cancelOperationAndDiscardItem()
+            #expect(try await tasks.read() == [NewTask(id: "a", name: "one", rank: 1)])
+        }
+    }
+
     /// The value of another device, the one that the new version sets, and the result.
     private static let conflicts: [(String, String?, String)] = [
         ("new", "new", "new"), ("other", "new", "new"), ("other", nil, "old"),

@@ -294,11 +294,19 @@ struct PageApply {
         let server = removal == .deleted ? .pulledDeletion : ServerState(row)
         // This state replaces any earlier one, because no push runs during a pull and a page is always the
         // newest state. After a restore its time may be earlier, or it may even be the base row.
-        let isBase = basis.base?.version.map { $0 == server.version } ?? false
-        let latest = isBase ? nil : server
+        let latest = isBase(server, basis.base) ? nil : server
         guard latest != basis.latest else { return }
         basis.latest = latest
         try queue.put(basis, table, id)
+    }
+
+    /// Returns whether a state of the server is the base row.
+    ///
+    /// A server that adds or renames a column returns the same version with more values.
+    private func isBase(_ server: ServerState, _ base: Row?) -> Bool {
+        guard let base, let version = base.version, version == server.version else { return false }
+        guard let row = server.row else { return true }
+        return synced(base).hasValues(of: synced(row))
     }
 
     // MARK: - The end of a read
