@@ -105,6 +105,14 @@ import TidelineCore
             $0.queries = [query("open", 1)]
         },
         Case(
+            name: "sent, and returned by no query yet",
+            codes: [.here, .serverVersion, .unheld],
+            says: ["the next complete read of a query that does not contain it removes it."]
+        ) {
+            $0.row = row
+            $0.queries = [query("open", 1)]
+        },
+        Case(
             name: "on the device only",
             codes: [.here, .localOnly, .unheld, .neverPulled],
             says: ["on this device only", "never pulled"]

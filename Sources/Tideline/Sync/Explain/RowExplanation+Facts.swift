@@ -190,7 +190,8 @@ extension RowExplanation {
             case nil:
                 add(
                     .unheld,
-                    "No query has returned the row yet. Until one does, only a purge removes it."
+                    "No query has returned the row yet: the next complete read of a query that does "
+                        + "not contain it removes it."
                 )
             case 0:
                 let end = isPending ? " after its operations are complete." : "."
