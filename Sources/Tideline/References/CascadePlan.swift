@@ -136,17 +136,24 @@ extension LocalChanges {
             try queue.store.row(id: .string(id), in: table) != nil
         else { return try deleteRow(id, basisVersion: basisVersion) }
         var queue = queue
+        var opened: String?
         let plan = try CascadePlan(of: RowKey(table, id), queue)
         if plan.count > 0 {
             try queue.checkAccount(try queue.reader.operations(table, id))
             try plan.checkAccounts(queue)
             if queue.group == nil, plan.count < queue.limits.transactionRowsMax {
-                queue.group = queue.makeID()
+                opened = queue.makeID()
+                queue.group = opened
+                queue.size = queue.size ?? GroupSize()
             }
             try plan.change(queue)
         }
         try LocalChanges(queue: queue, table: table, declared: declared)
             .deleteRow(id, isLast: true, basisVersion: basisVersion)
+        if let opened, try queue.reader.count(group: opened) > queue.limits.transactionRowsMax {
+            // Rejected operations of other rows joined the group.
+            try queue.separateEarlier(from: opened)
+        }
     }
 }
 

@@ -6,10 +6,10 @@ import TidelineCore
 final class GroupSize {
     /// An upper bound for the size of the batch.
     private var bytesAtMost = 64
-    /// Whether the group also has operations of earlier transactions.
-    private(set) var hasEarlier = false
-    /// The first operation that the transaction appended to the queue.
-    private(set) var firstAppended: Int64?
+    /// Whether the group also has operations that were in the queue before the transaction.
+    private var hasEarlier = false
+    /// The former groups of the operations that are in the group although the transaction did not change them.
+    private(set) var formerGroups: [Int64: String] = [:]
 
     func add(_ row: Row) {
         add(id: row.id)
@@ -19,9 +19,17 @@ final class GroupSize {
     /// Adds the size of an operation without its body.
     func add(id: String) { bytesAtMost += Self.roomOfRequest + 3 * id.utf8.count }
 
-    func joinedEarlier() { hasEarlier = true }
+    /// Notes that a change of the transaction was merged into an operation that was in the queue before.
+    func changed(_ id: Int64) {
+        hasEarlier = true
+        formerGroups[id] = nil
+    }
 
-    func appended(_ id: Int64) { firstAppended = firstAppended ?? id }
+    /// Notes that an operation joined the group, because the transaction changed another one of its group.
+    func joined(_ id: Int64, from group: String) {
+        hasEarlier = true
+        formerGroups[id] = group
+    }
 
     /// Returns whether the batch certainly has at most `max` bytes.
     func certainlyFits(_ max: Int) -> Bool { !hasEarlier && bytesAtMost <= max }
@@ -60,6 +68,20 @@ extension QueueTransaction {
             return frozen
         }
         return PushBatch.body(members, root: root).count
+    }
+
+    /// Returns the operations that the transaction did not change to the groups that they had before.
+    ///
+    /// - Returns: Whether there are any.
+    @discardableResult
+    func separateEarlier(from group: String) throws -> Bool {
+        guard let former = size?.formerGroups, !former.isEmpty else { return false }
+        for var member in try reader.members(of: group) {
+            guard let own = former[member.id] else { continue }
+            member.group = own
+            try put(member)
+        }
+        return true
     }
 
     /// A placeholder with the length of every request id.

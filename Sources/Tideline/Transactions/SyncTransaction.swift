@@ -128,20 +128,15 @@ struct TransactionRunner {
 
     /// Rejects a transaction that does not fit into one batch of the server.
     ///
-    /// If this transaction edits rows of an earlier one that was rejected, those operations join its group. If
-    /// this makes the group too large, they become a separate group again: a local change does not fail
-    /// because of the state of the queue.
+    /// If this transaction edits rows of an earlier one that was rejected, all operations of that one join its group.
+    /// If this makes the group too large, those that the transaction did not edit return to their own group: a local
+    /// change does not fail because of other rows in the queue. An operation that it did edit is a part of it, with
+    /// all of its values.
     private func checkSize(of group: String, _ queue: QueueTransaction) throws {
         do {
             try checkBatch(of: group, queue)
         } catch let error as SyncError where error.code == .transactionTooLarge {
-            guard let size = queue.size, size.hasEarlier else { throw error }
-            let first = size.firstAppended ?? .max
-            let own = engine.environment.makeID()
-            for var member in try queue.reader.members(of: group) where member.id < first {
-                member.group = own
-                try queue.put(member)
-            }
+            guard try queue.separateEarlier(from: group) else { throw error }
             try checkBatch(of: group, queue)
         }
     }
@@ -190,7 +185,8 @@ extension SyncContext {
     ///   `storeFailure`, `cancelled` if the task is cancelled before the transaction is done, or
     ///   `transactionTooLarge` if the transaction alone has more than
     ///   ``SyncLimits/transactionRowsMax`` operations or ``SyncLimits/transactionBytesMax`` bytes.
-    ///   On an error, nothing is changed. It never fails because of other changes in the queue.
+    ///   An unsent operation that the transaction changes counts with all of its values. On an error, nothing is
+    ///   changed. It never fails because of other rows in the queue.
     @discardableResult
     @concurrent
     public nonisolated func transaction<Result: Sendable>(

@@ -98,6 +98,47 @@ import TidelineTestSupport
     }
 
     @Test(
+        "The unsent operations that a transaction changes count, and stay as they are if they are too many",
+        arguments: [2, 3]
+    )
+    func unsentOperationsCount(rows: Int) async throws {
+        var limits = SyncLimits()
+        limits.transactionRowsMax = 2
+        let scene = try await Scene(rows: [], limits: limits)
+        try await scene.device.todos().insert((0..<rows).map { Todo(id: "t\($0)") })
+        let tooLarge = await code {
+            try await scene.device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                _ = try todos.update(Query()) { $0.text = "changed" }
+                if rows == 2 { try todos.insert(Todo(id: "n")) }
+            }
+        }
+        #expect(tooLarge == .transactionTooLarge)
+        let operations = try await scene.device.context.pendingOperations()
+        #expect(operations.map(\.itemID) == (0..<rows).map { "t\($0)" })
+        #expect(operations.allSatisfy { $0.groupID == nil })
+        #expect(try await scene.device.push() == nil)
+    }
+
+    @Test("Rejected operations that a transaction does not change stay apart if both are too large")
+    func rejectedOperationsStayApart() async throws {
+        var limits = SyncLimits()
+        limits.transactionRowsMax = 3
+        let scene = try await Scene(rows: ["a", "b", "c"], limits: limits)
+        try await scene.interfere("a")
+        try await scene.set("a", "b", "c", to: "mine")
+        #expect(try await scene.device.push()?.errors.count == 3)
+        try await scene.device.context.transaction { transaction in
+            let todos = try transaction.table(Todo.self)
+            try todos.update(id: "a") { $0.rank = 1 }
+            try todos.insert([Todo(id: "x"), Todo(id: "y")])
+        }
+        #expect(try await scene.device.groups() == [["a", "x", "y"], ["b", "c"]])
+        #expect(try await scene.device.push()?.errors.map(\.itemID) == ["a", "x", "y"])
+        #expect(try await scene.serverContents() == ["a theirs", "b mine", "c mine"])
+    }
+
+    @Test(
         "The size of a transaction equals the size of its request to the byte",
         arguments: ["plain", "\u{1}\"\\ä😀", ""]
     )

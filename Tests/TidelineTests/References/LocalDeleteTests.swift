@@ -167,6 +167,28 @@ import TidelineTestSupport
         #expect(note?.text == "Key at the neighbors" && note?.customerID == nil)
     }
 
+    @Test("The group of a delete leaves out rejected operations of other rows if it is too large")
+    func withRejectedOperations() async throws {
+        var limits = SyncLimits()
+        limits.transactionRowsMax = 8
+        let scene = try await FieldScene(limits: limits)
+        try await scene.fill()
+        try await scene.other.client.syncTable(Field.Visit.self).update(id: "v1") {
+            $0.nextID = nil
+        }
+        #expect(try await scene.other.push() == nil)
+        try await scene.device.context.transaction { transaction in
+            try transaction.table(Field.Visit.self).update(id: "v1") { $0.nextID = "v3" }
+            try transaction.table(Field.Note.self)
+                .insert([Field.Note(id: "x"), Field.Note(id: "y")])
+        }
+        #expect(try await scene.device.push()?.errors.count == 3)
+        try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
+        let groups = try await scene.device.groups().map { $0.sorted() }
+        #expect(groups == [["c", "j", "k", "n", "v1", "v2", "v3"], ["x", "y"]])
+        #expect(try await scene.device.context.pendingOperations().allSatisfy { $0.groupID != nil })
+    }
+
     /// Returns the ids of the rows in the requests of batches, in order.
     private func itemIDs(_ bodies: ArraySlice<String>) -> [String] {
         bodies.flatMap { body -> [String] in

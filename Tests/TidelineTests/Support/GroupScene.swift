@@ -60,3 +60,13 @@ struct GroupScene {
         return todos.map { "\($0.id) \($0.text)" } + notes.map { "note \($0.id) \($0.body)" }
     }
 }
+
+extension Device {
+    /// Returns the ids of the rows of each group in the queue, in the order of their first ids.
+    func groups() async throws -> [[String]] {
+        let operations = try await context.pendingOperations()
+        return Dictionary(grouping: operations, by: \.groupID).values
+            .map { $0.map(\.itemID) }
+            .sorted { $0.lexicographicallyPrecedes($1) }
+    }
+}

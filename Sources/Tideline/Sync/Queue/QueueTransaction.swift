@@ -32,8 +32,7 @@ struct QueueTransaction {
         operation.account = account.id
         operation.group = group
         operation.requestID = makeID()
-        let id = try store.append(operation.storedRow, in: SystemTables.operations)
-        size?.appended(id)
+        _ = try store.append(operation.storedRow, in: SystemTables.operations)
     }
 
     func put(_ operation: QueuedOperation) throws {
@@ -139,7 +138,6 @@ struct QueueTransaction {
             try rename(other, to: own)
             return own
         }
-        size?.joinedEarlier()
         try rename(own, to: other)
         return other
     }
@@ -169,7 +167,7 @@ struct QueueTransaction {
     /// operation.
     func joined(_ operation: QueuedOperation) throws -> QueuedOperation {
         guard let group else { return operation }
-        size?.joinedEarlier()
+        size?.changed(operation.id)
         var joined = operation
         joined.group = group
         if let former = operation.group { try rename(former, to: group, but: operation.id) }
@@ -199,6 +197,7 @@ struct QueueTransaction {
         for var member in try reader.members(of: former) where member.id != id {
             member.group = group
             try put(member)
+            if group == self.group { size?.joined(member.id, from: former) }
         }
     }
 
