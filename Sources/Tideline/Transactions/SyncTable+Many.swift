@@ -94,7 +94,7 @@ extension SyncTable {
     /// Stores a record, whether it exists or not: queues its insert, or an update that sets all of its properties.
     ///
     /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
-    /// replace those of the row as the device has it now.
+    /// replace those of the row as the device has it now; an untyped row replaces only the columns that it has.
     ///
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `invalidID`, `rowDoesNotFit`, `partialRecord`, `otherAccount` or

@@ -145,7 +145,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
     /// Stores a record, whether it exists or not: queues its insert, or an update that sets all of its properties.
     ///
     /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
-    /// replace those of the row as the device has it now.
+    /// replace those of the row as the device has it now; an untyped row replaces only the columns that it has.
     ///
     /// - Throws: The errors of ``insert(_:)-(Record)`` and ``update(_:)-(Record)``, except the codes `alreadyExists`,
     ///   `notFound` and `versionRequired`.
@@ -154,9 +154,13 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         let row = try coder.encode(record)
         guard !row.id.isEmpty, let present = try self.row(row.id) else { return try insert(record) }
         if RowState(row, coder.identity) != nil { return try update(record) }
-        let encoded = try? coder.encode(try coder.decode(present))
-        try projection(of: row)?.check(update: row, of: encoded ?? present)
-        return try update(id: row.id) { $0 = record }
+        try RowCheck.checkIsLive(row, table: name)
+        let before = try coder.encode(try coder.decode(present))
+        try projection(of: row)?.check(update: row, of: before)
+        var after = before
+        for (name, value) in row { after[name] = value }
+        let edited = RowMerge.applying(from: before, to: after, onto: present, ofModel: true)
+        return try stored([changing { try $0.change(present, to: edited) }])[0]
     }
 
     /// Stores records, whether they exist or not, in order, like ``upsert(_:)-(Record)``.

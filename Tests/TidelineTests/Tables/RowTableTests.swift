@@ -58,6 +58,33 @@ import TidelineTestSupport
         }
     }
 
+    @Test("An upsert of an untyped row sets only the columns that the row has")
+    func anUpsertSetsTheColumnsOfTheRow() async throws {
+        let transport = ScriptedTransport()
+        var schema = Self.schema
+        schema.columns.append(ColumnDefinition("isOpen", .boolean))
+        schema.localColumns = ["isOpen"]
+        let device = try await Device(transport, tables: [], schemas: [schema])
+        let todos = try device.client.syncTable(named: "Todo")
+        var stored = localRow("a", 1, text: "milk", rank: 1)
+        stored["isOpen"] = true
+        stored["note"] = "of another version of the app"
+        try await device.seed([stored])
+        #expect(try await todos.upsert(["id": "a", "rank": 5])["text"] == "milk")
+        stored["rank"] = 5
+        #expect(try await device.rows() == [stored])
+        // A row of a query that selects columns.
+        let query = try Query<Row>(odata: "$select=id,text")
+        var selected = try await todos.read(query, onDecodingFailure: .skip).items[0]
+        selected["text"] = "tea"
+        try await todos.upsert(selected)
+        stored["text"] = "tea"
+        #expect(try await device.rows() == [stored])
+        transport.add(.status(400))
+        _ = try await device.push()
+        #expect(transport.sent.last?.body == #"{"text":"tea","rank":5}"#)
+    }
+
     @Test("A date in a condition is rounded like a stored date", arguments: StoreKind.allCases)
     func aDateMatchesItself(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
