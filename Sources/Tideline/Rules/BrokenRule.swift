@@ -48,6 +48,14 @@ extension RowRules {
         if let violation = check(row) { throw SyncError.ruleBroken(violation, table: table) }
     }
 
+    /// Rejects a row that is sent in place of the server's row; nil if the server has no such row.
+    ///
+    /// - Throws: ``SyncError`` with code `ruleBroken`.
+    func check(_ row: Row, inPlaceOf server: Row?, table: String) throws {
+        guard let server else { return try check(inserted: row, table: table) }
+        try check(RowMerge.changes(from: server, to: row), in: row, table: table)
+    }
+
     /// Rejects changes of a row.
     ///
     /// Values that a change does not set are not checked, because the rules may have become stricter since.

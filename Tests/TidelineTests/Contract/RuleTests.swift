@@ -201,7 +201,12 @@ import TidelineTestSupport
         let again = try await broken { try await error.updateOperationAndRetry(with: rejected) }
         #expect(again.brokenRule?.code == .min)
         #expect(try await device.context.operationErrors().count == 1)
-        record.minutes = 1
+        (record.minutes, record.place) = (1, nil)
+        let incomplete = record
+        let third = try await broken { try await error.updateOperationAndRetry(with: incomplete) }
+        #expect(third.brokenRule?.code == .required && third.brokenRule?.columns == ["place"])
+        #expect(try await device.context.operationErrors().count == 1)
+        record.place = "Kiel"
         try await error.updateOperationAndRetry(with: record)
         #expect(try await device.push() == nil)
     }
@@ -330,6 +335,32 @@ import TidelineTestSupport
         let error = try #require(try await two.context.operationErrors().first)
         #expect(error.message.contains("Member 'minutes': at least 0 is expected."))
         #expect(try await twos.read(id: "a")?.minutes == 30)
+    }
+
+    @Test("A conflict handler's row in place of a deleted one is checked as an insert")
+    func handlersOfDeletedRows() async throws {
+        let server = try await RuleScene.server()
+        let one = try await RuleScene.device(server.transport)
+        let policy = ConflictPolicy.custom { conflict in
+            var row = conflict.local ?? Row()
+            row["place"] = .null
+            return .write(row)
+        }
+        let two = try await Device(server.transport, conflicts: policy, tables: [Inspection.self])
+        let (ones, twos) = (
+            try one.client.syncTable(Inspection.self), try two.client.syncTable(Inspection.self)
+        )
+        try await ones.insert(Inspection.valid())
+        #expect(try await one.push() == nil)
+        try await twos.pull(queryID: nil)
+        try await ones.delete(id: "a")
+        #expect(try await one.push() == nil)
+        try await twos.update(id: "a") { $0.minutes = 30 }
+        #expect(try await two.push()?.status == .operationErrors)
+        let error = try #require(try await two.context.operationErrors().first)
+        #expect(error.message.contains("Member 'place': a value is expected."))
+        #expect(try await twos.read(id: "a")?.place == "Kiel")
+        #expect(try await one.client.table(Inspection.self).read(id: "a") == nil)
     }
 }
 

@@ -194,6 +194,36 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
     }
 
+    private struct Loan: SyncRecord {
+        static let references = [Reference(\Loan.shelfID, to: Shelf.self)]
+        static let rules: [Rule<Loan>] = [.required(\.shelfID)]
+        var id = ""
+        var shelfID: Shelf.ID?
+    }
+
+    @Test("An orphan with a required reference is not moved to no parent, and its error remains")
+    func requiredParent() async throws {
+        let models: [any SyncRecord.Type] = [Shelf.self, Loan.self]
+        let tables = try models.map { try RecordSchema.of($0).table }
+        let server = try await InProcessServer(
+            tables: tables.map {
+                TableDefinition($0.name, columns: $0.columns, references: $0.references)
+            }
+        )
+        let device = try await Device(server.transport, tables: models)
+        try await device.client.syncTable(Loan.self).insert(Loan(id: "l", shelfID: "gone"))
+        let error = try #require(try await device.push()?.errors.first)
+        let rejection = try #require(
+            await #expect(throws: SyncError.self) { try await error.moveToParent(nil) }
+        )
+        #expect(rejection.code == .ruleBroken && rejection.brokenRule?.code == .required)
+        #expect(try await device.context.operationErrors().map(\.id) == [error.id])
+        #expect(try await device.client.syncTable(Loan.self).read(id: "l")?.shelfID == "gone")
+        try await device.client.syncTable(Shelf.self).insert(Shelf(id: "s"))
+        try await error.moveToParent("s")
+        #expect(try await device.push() == nil)
+    }
+
     @Test("An orphan is discarded")
     func discarded() async throws {
         let (scene, error) = try await orphaned()

@@ -83,10 +83,11 @@ struct CustomPolicyRunner {
     /// Rejects a resolution that breaks a rule in a value that is not the server's.
     private func checkRules(_ item: Row, _ view: ConflictView) throws {
         let (table, catalog) = (view.operation.table, engine.catalog)
-        let known = view.server.row.map(JSONRowReader.withoutDeleted) ?? Row()
+        let server = view.server.row.map(JSONRowReader.withoutDeleted)
+        let known = catalog.row(server ?? Row(), of: table, withLocalColumnsOf: view.local)
         let row = catalog.row(known, of: table, with: item)
         try catalog.rules(of: table)?
-            .check(RowMerge.changes(from: known, to: row), in: row, table: table)
+            .check(row, inPlaceOf: server == nil ? nil : known, table: table)
     }
 
     /// Parks the operation, because the row was edited during each call of the handler.

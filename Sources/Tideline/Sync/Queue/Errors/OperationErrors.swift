@@ -98,9 +98,8 @@ struct OperationErrors {
                 } ?? server
             let (table, catalog) = (operation.table, queue.catalog)
             let row = Self.item(item, operation, over: mine, stored, catalog)
-            let known = catalog.row(server ?? Row(), of: table, withLocalColumnsOf: stored)
-            let changes = RowMerge.changes(from: known, to: row)
-            try catalog.rules(of: table)?.check(changes, in: row, table: table)
+            let known = server.map { catalog.row($0, of: table, withLocalColumnsOf: stored) }
+            try catalog.rules(of: table)?.check(row, inPlaceOf: known, table: table)
             try queue.unmasked.settingLocalColumns { try queue.store.put([row], in: table) }
         }
     }
