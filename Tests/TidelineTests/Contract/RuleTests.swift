@@ -5,6 +5,7 @@ import Testing
 import Tideline
 import TidelineCore
 import TidelineServerCore
+import TidelineServerSQLite
 import TidelineTestKit
 import TidelineTestSupport
 
@@ -172,6 +173,50 @@ import TidelineTestSupport
         #expect(try await device.push() == nil)
         let error = try await broken { try await visits.update(id: "a") { $0.title += "!" } }
         #expect(error.brokenRule?.code == .maxLength)
+    }
+
+    @Test("A conflict that the device wins does not send stored values that break a later rule")
+    func stricterAfterAConflict() async throws {
+        try await withTemporaryFile { path in
+            func deploy(_ table: TableDefinition) async throws -> InProcessServer {
+                var options = SQLiteTableStore.Options()
+                options.inline = true
+                return try await InProcessServer(
+                    tables: [table],
+                    environment: .live,
+                    store: try SQLiteTableStore(path: path, options: options)
+                )
+            }
+            var lax = try RuleScene.table()
+            for place in lax.schema.columns.indices {
+                lax.schema.columns[place].rules = ColumnRules()
+            }
+            do {
+                let careless = try await RuleScene.careless(try await deploy(lax).transport)
+                let row = try Row(Inspection(id: "a", title: "much too long", place: "Kiel"))
+                try await careless.client.syncTable(named: "Inspection").insert(row)
+                #expect(try await careless.push() == nil)
+            }
+            let server = try await deploy(try RuleScene.table())
+            let one = try await RuleScene.device(server.transport)
+            let two = try await Device(
+                server.transport,
+                conflicts: .clientWins,
+                tables: [Inspection.self]
+            )
+            let (ones, twos) = (
+                try one.client.syncTable(Inspection.self), try two.client.syncTable(Inspection.self)
+            )
+            try await ones.pull(queryID: nil)
+            try await twos.pull(queryID: nil)
+            try await ones.update(id: "a") { $0.rank = 3 }
+            #expect(try await one.push() == nil)
+            try await twos.update(id: "a") { $0.minutes = 20 }
+            #expect(try await two.push() == nil)
+            try await ones.pull(queryID: nil)
+            let stored = try #require(try await ones.read(id: "a"))
+            #expect(stored.minutes == 20 && stored.rank == nil && stored.title == "much too long")
+        }
     }
 
     @Test(

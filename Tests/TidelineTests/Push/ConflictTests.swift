@@ -64,8 +64,8 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "anew", rank: 1)])
     }
 
-    @Test("The clientWins policy sends the whole row with the version of the latest conflict")
-    func clientWinsSendsTheWholeRow() async throws {
+    @Test("The clientWins policy sends what differs from the server's row, with its version")
+    func clientWinsSendsTheLocalRow() async throws {
         let device = try await edited(.clientWins)
         transport.add(
             .json(412, serverRow("a", 2, text: "theirs", rank: 4)),
@@ -74,7 +74,8 @@ import TidelineTestSupport
         )
         #expect(try await device.push() == nil)
         #expect(transport.sent.map(\.ifMatch) == ["\"v1\"", "\"v2\"", "\"v3\""])
-        #expect(transport.sent[2].body == #"{"text":"mine","complete":false,"rank":null}"#)
+        #expect(transport.sent[1].body == #"{"text":"mine","rank":null}"#)
+        #expect(transport.sent[2].body == #"{"text":"mine"}"#)
         #expect(try await device.rows() == [localRow("a", 4, text: "mine")])
     }
 

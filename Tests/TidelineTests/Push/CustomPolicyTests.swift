@@ -102,13 +102,13 @@ import TidelineTestSupport
         #expect(log.all.count == 1)
     }
 
-    @Test("The resolution local sends the whole local row")
+    @Test("The resolution local sends what differs from the server's row")
     func localSendsTheLocalRow() async throws {
         let device = try await edited { _ in .local }
         transport.add(.json(412, theirs), .json(200, serverRow("a", 3, text: "mine", rank: 1)))
         #expect(try await device.push() == nil)
         #expect(transport.sent[1].ifMatch == "\"v2\"")
-        #expect(transport.sent[1].body == #"{"text":"mine","complete":false,"rank":1}"#)
+        #expect(transport.sent[1].body == #"{"text":"mine","rank":1}"#)
         #expect(try await device.rows() == [localRow("a", 3, text: "mine", rank: 1)])
     }
 

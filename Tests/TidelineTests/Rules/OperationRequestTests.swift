@@ -24,6 +24,7 @@ import TidelineCore
         _ kind: OperationKind,
         local: Row? = OperationRequestTests.local,
         base: Row? = OperationRequestTests.base,
+        latest: Row? = nil,
         _ change: (inout QueuedOperation) -> Void = { _ in }
     ) -> QueuedOperation.Frozen? {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
@@ -31,7 +32,7 @@ import TidelineCore
         return OperationRequest.frozen(
             operation,
             local: local,
-            basis: base.map { RowBasis(base: $0) },
+            basis: base.map { RowBasis(base: $0, latest: latest.map { .row($0) }) },
             schema: Self.schema,
             requestID: "r1",
             now: Date(timeIntervalSince1970: 0)
@@ -83,6 +84,27 @@ import TidelineCore
             $0.sendsWholeRow = true
         }
         #expect(request?.body == #"{"text":"two","extra":"y"}"#)
+    }
+
+    @Test("An update on top of the server's row leaves out the values that this row has")
+    func anUpdateOnTopOfTheServersRowSendsTheDifferences() {
+        let latest: Row = ["id": "a", "text": "theirs", "rank": 1, "version": "v2"]
+        func body(_ local: Row, basedOn version: String = "v2") -> String? {
+            let request = frozen(.update, local: local, latest: latest) {
+                $0.basisVersion = version
+                $0.sendsWholeRow = true
+            }
+            #expect(request?.ifMatch == "\"\(version)\"")
+            #expect(request?.query == (local["extra"] == nil ? "" : "?__changed=text,extra"))
+            return request?.body
+        }
+        var mine: Row = ["id": "a", "text": "mine", "rank": 1, "version": "v\"1"]
+        #expect(body(mine) == #"{"text":"mine"}"#)
+        #expect(body(mine, basedOn: "v1") == #"{"text":"mine","rank":1}"#)
+        // The server knows which of two names of a column counts only if it has both values.
+        mine["extra"] = "y"
+        #expect(body(mine) == #"{"text":"mine","rank":1,"extra":"y"}"#)
+        #expect(body(["id": "a", "text": "theirs"]) == #"{"text":"theirs"}"#)
     }
 
     @Test("An update names the members that were set if the app does not know all of them")

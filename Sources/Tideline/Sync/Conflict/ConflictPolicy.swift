@@ -30,7 +30,7 @@ public struct ConflictPolicy: Sendable, Hashable {
     /// The server's row replaces the local change; edits that were made after the change was sent are kept.
     public static let serverWins = ConflictPolicy(kind: .serverWins)
 
-    /// The local row is sent again as a whole, based on the server's row.
+    /// The local row is sent again, based on the server's row, and replaces it.
     public static let clientWins = ConflictPolicy(kind: .clientWins)
 
     /// Each column gets the value of the side that changed it since the base version.

@@ -85,7 +85,7 @@ package enum OperationRequest {
             let base = operation.sendsWholeRow ? nil : basis?.base
             let body =
                 base.map { RowMerge.changes(from: $0, to: local) }
-                ?? known(local, basis, schema)
+                ?? known(local, operation, basis, schema)
             guard !body.isEmptyRow || base == nil else { return nil }
             let changed = changedMembers(of: body, operation, local, basis?.base, schema)
             frozen.query = changed.map { "?" + $0 } ?? ""
@@ -117,7 +117,16 @@ package enum OperationRequest {
     ///
     /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
     /// ones.
-    private static func known(_ local: Row, _ basis: RowBasis?, _ schema: TableSchema?) -> Row {
+    ///
+    /// If the request applies only to the newest known row, values that this row has are left out, because the server
+    /// checks its rules for all values that it gets, and these may break a rule that became stricter. They are sent if
+    /// nothing else is, or with columns that the app does not know, which may be former names of the others.
+    private static func known(
+        _ local: Row,
+        _ operation: QueuedOperation,
+        _ basis: RowBasis?,
+        _ schema: TableSchema?
+    ) -> Row {
         let base = basis?.base
         let newest = basis?.latest?.row ?? base
         let unchanged = local.isFromServer ? base : nil
@@ -129,7 +138,16 @@ package enum OperationRequest {
             body[name] =
                 newest?[name].map { $0.applying(from: base?[name], to: value) } ?? value
         }
-        return body
+        guard let server = basis?.latest?.row, let version = server.version,
+            version == operation.basisVersion,
+            !body.names.contains(where: { isUnknown($0, schema) })
+        else { return body }
+        var changes = Row()
+        for (name, value) in body {
+            if let known = server[name], RowMerge.same(known, value) { continue }
+            changes[name] = value
+        }
+        return changes.isEmptyRow ? body : changes
     }
 
     /// Returns the parameter that names the members of an update that the app has set.
