@@ -383,7 +383,7 @@ public protocol LocalStoreWriter: LocalStoreReader {
     ///   transaction.
     func put(_ rows: [Row], in table: String) throws
 
-    /// Stores a row without an `id` in a table whose keys are integers, under a new key.
+    /// Stores a row in a table whose keys are integers, under a new key, and ignores its `id`.
     ///
     /// The key is greater than any key that the table ever had, including those of removed rows. By default,
     /// the counter is a row of the configuration.

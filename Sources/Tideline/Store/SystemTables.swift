@@ -2,10 +2,10 @@
 // columns of the original SDK.
 
 import Foundation
-import TidelineCore
+package import TidelineCore
 
 /// The names and schemas of the tables that a store has in addition to the app's tables.
-enum SystemTables {
+package enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"
     static let config = "MS_TableConfig"
@@ -40,7 +40,7 @@ enum SystemTables {
         return isPath || other ? "it has characters that are not allowed in a URL path" : nil
     }
 
-    static let schemas: [TableSchema] = [
+    package static let schemas: [TableSchema] = [
         TableSchema(
             local: operations,
             key: .integer,

@@ -57,6 +57,21 @@ extension LocalStoreConformance {
             try probe.expect(found?["new"] == nil, "the old value of an unknown column remains")
             try probe.expect(try await probe.rows().count == 1, "there are two rows")
         },
+        Check("an appended row gets a new key, even if it has one") { probe in
+            try await probe.store.open(tables: tables + SystemTables.schemas)
+            let keys = try await probe.store.write { writer in
+                let name = Sample.local.name
+                let first = try writer.append(["a": "x"], in: name)
+                let second = try writer.append(["id": .integer(first), "a": "y"], in: name)
+                try writer.delete(ids: [.integer(second)], in: name)
+                return [first, second, try writer.append(["a": "z"], in: name)]
+            }
+            try probe.expect(keys[0] < keys[1] && keys[1] < keys[2], "the keys are \(keys)")
+            let found = try await probe.store.read { reader in
+                try keys.map { try reader.row(id: .integer($0), in: Sample.local.name)?["a"] }
+            }
+            try probe.expect(found == ["x", nil, "z"], "the rows are \(found)")
+        },
         Check("rows of one put may have different columns, and the last one wins") { probe in
             try await probe.put([
                 Sample.row("1", "text", "a"), Sample.row("2", "whole", 2),

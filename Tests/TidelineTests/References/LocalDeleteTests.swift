@@ -81,17 +81,22 @@ import TidelineTestSupport
         #expect(try await scene.contents(scene.device).isEmpty)
     }
 
-    @Test("A parent that was changed before its children is deleted after them")
-    func changedBefore() async throws {
-        let scene = try await FieldScene()
-        try await scene.fill()
-        try await scene.device.client.syncTable(Field.Customer.self).update(id: "c") {
-            $0.name = "Lübeck"
+    @Test(
+        "A parent that was changed before its children is deleted after them",
+        arguments: StoreKind.allCases
+    )
+    func changedBefore(kind: StoreKind) async throws {
+        try await withTemporaryFile { path in
+            let scene = try await FieldScene(store: try await kind.stores(in: path)("one"))
+            try await scene.fill()
+            try await scene.device.client.syncTable(Field.Customer.self).update(id: "c") {
+                $0.name = "Lübeck"
+            }
+            try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
+            #expect(try await scene.device.queue().last == "delete c")
+            #expect(try await scene.device.push() == nil)
+            #expect(try await scene.serverContents() == ["Note n"])
         }
-        try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
-        #expect(try await scene.device.queue().last == "delete c")
-        #expect(try await scene.device.push() == nil)
-        #expect(try await scene.serverContents() == ["Note n"])
     }
 
     @Test("Rows that refer to each other in a cycle are deleted together")

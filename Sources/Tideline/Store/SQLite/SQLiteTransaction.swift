@@ -313,6 +313,9 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     func append(_ row: Row, in table: String) throws -> Int64 {
+        var row = row
+        // SQLite creates the key.
+        if row[SystemColumn.id] != nil { row[SystemColumn.id] = .null }
         try put([row], in: table)
         return database.lastID
     }

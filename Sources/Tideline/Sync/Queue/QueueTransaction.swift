@@ -49,7 +49,9 @@ struct QueueTransaction {
             operation.group == nil || operation.group == group, try reader.lastID() != id
         else { return }
         try remove(operation)
-        try append(operation)
+        var moved = operation
+        moved.id = 0
+        try append(moved)
     }
 
     func remove(_ operation: QueuedOperation) throws {
