@@ -368,6 +368,26 @@ private struct Visit: SyncRecord, Hashable {
         }
     }
 
+    @Test("An observation whose SQL fails runs again after a change")
+    func observedFailure() async throws {
+        try await withDevice { device, visits in
+            try await visits.insert([
+                Visit(id: "a", minutes: .max), Visit(id: "b", minutes: .max),
+            ])
+            var seen = device.context.observe { reader -> [Int] in
+                do {
+                    return try reader.sql("SELECT sum(minutes) FROM Visit", as: Int.self)
+                } catch let error as SyncError where error.code != .cancelled {
+                    // The sum overflows.
+                    return [-1]
+                }
+            }.makeAsyncIterator()
+            #expect(try await seen.next() == [-1])
+            try await visits.delete(id: "b")
+            #expect(try await seen.next() == [Int.max])
+        }
+    }
+
     @Test("A row that does not decode is an error that names the column")
     func misfits() async throws {
         struct Strict: Decodable { var minutes: Int }

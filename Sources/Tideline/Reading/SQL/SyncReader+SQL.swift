@@ -71,11 +71,19 @@ extension SyncReader {
     private func rows(of query: SQLQuery) throws -> SQLRows {
         if let failure = query.failure { throw failure }
         let request = SQLRequest(query, tables: Set(engine.tableNames), stop: stop)
-        let rows = try reading { try $0.sql(request) }
-        record { region in
-            for table in rows.tables { region.add(table: table) }
+        do {
+            let rows = try reading { try $0.sql(request) }
+            record { region in
+                for table in rows.tables { region.add(table: table) }
+            }
+            return rows
+        } catch {
+            // The tables that a failed statement reads are not known, and a change of one of them may end the failure.
+            record { region in
+                for table in engine.tableNames { region.add(table: table) }
+            }
+            throw error
         }
-        return rows
     }
 }
 
