@@ -99,6 +99,25 @@ struct PostgresRouteTests {
         }
     }
 
+    @Test(
+        "A page that begins far after the last row is empty in each order",
+        arguments: ["$orderby=tolower(label)", "$orderby=sent,createdAt", "$orderby=sent desc"]
+    )
+    func pagesAfterTheLastRowAreEmpty(_ order: String) async throws {
+        var table = Self.table
+        table.indexes = [["sent"]]
+        for onPostgres in [false, true] {
+            let server = try await TestServer([table], onPostgres: onPostgres)
+            #expect(await server.send("POST", "/tables/Part", #"{"id":"a"}"#).status == 201)
+            for skip in [20_000, Int.max / 2, Int.max] {
+                let target = "/tables/Part?\(order)&$skip=\(skip)&$count=true"
+                let page = await server.send("GET", target)
+                #expect(page.status == 200 && page.rows.isEmpty, "\(skip): \(page.text)")
+                #expect(page.row["count"] as? Int == 1)
+            }
+        }
+    }
+
     /// A link is a query, or a whole URL.
     private static func target(_ link: String) -> String {
         guard let path = link.range(of: "/tables/")?.lowerBound else {

@@ -47,7 +47,7 @@ package struct ListPlan: Sendable {
         request.rowsMax =
             generation == .classic ? options.top ?? size : min(options.top ?? size, size)
         request.bytesMax = limits.pageBytes
-        request.offset = options.skip
+        request.offset = min(options.skip, Self.offsetMax)
         request.wantsCount = options.wantsCount
         request.opening = Array(Self.opening(generation, wantsCount: options.wantsCount).utf8)
         do {
@@ -74,6 +74,8 @@ package struct ListPlan: Sendable {
         table.definition.maxTop ?? (generation == .classic ? classicTopMax : datasyncTopMax)
     }
 
+    /// The largest offset of a page: more rows than a table can have, and small enough for sums that do not overflow.
+    private static let offsetMax = 1 << 48
     private static let classicTopMax = 1000
     private static let datasyncTopMax = 128_000
 

@@ -280,6 +280,11 @@ struct PostgresListRead {
         _ read: PostgresRead,
         _ watch: EvaluationWatch
     ) throws {
+        // All rows of the filter would be kept in memory for a page that begins after the last one.
+        if offset > Self.uncountedOffsetMax {
+            let rowsMax = try read.connection.run(PostgresStatement(count)).integer(0, 0)
+            guard rowsMax > Int64(offset) else { return }
+        }
         var least = LeastRows(
             keys.keys.map { ($0, RowProgram($0.expression, isCondition: false, of: table)) },
             table,
@@ -299,6 +304,9 @@ struct PostgresListRead {
         if watch.isOver { try read.check() }
         for image in least.sorted.dropFirst(offset) where try !page.add(image) { break }
     }
+
+    /// The maximum offset for which the rows are not counted first.
+    private static let uncountedOffsetMax = 10_000
 
     private func count(_ read: PostgresRead, _ watch: EvaluationWatch) throws -> Int64 {
         guard let rest else {

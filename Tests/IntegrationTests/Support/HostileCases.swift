@@ -173,6 +173,8 @@ extension HostileCase {
         option("$top", "-1", 400), option("$skip", "-1", 400), option("$top", "1e3", 400),
         option("$top", "99999999999999999999", 400), option("$skip", "99999999999999999999", 400),
         option("$top", "9223372036854775807", 400), option("$skip", "999999999999", 200),
+        option("$skip", "9223372036854775807&$orderby=tolower(text)", 200),
+        option("$skip", "9223372036854775807&$orderby=due,createdAt", 200),
         option("$top", "+1", 400), option("$top", "%D9%A1", 400), option("$skip", "0x1", 400),
         option("$filter", many("(", 8000), 400),
         option("$filter", many("not%20", 2500) + "done", 400),
