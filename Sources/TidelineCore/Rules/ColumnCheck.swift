@@ -63,7 +63,7 @@ package struct ColumnCheck: Sendable {
 
     /// Returns the rule of the column that a value breaks; nil if it breaks none.
     package func check(_ value: SQLValue, of column: ColumnDefinition) -> RuleViolation? {
-        if isRequired, value == .null || Self.isEmpty(value) {
+        if isRequired, value == .null || Self.isEmpty(value, column.type) {
             return violation(.required, column, "a value is expected")
         }
         if value == .null { return nil }
@@ -97,10 +97,11 @@ package struct ColumnCheck: Sendable {
         RuleViolation(code, [column.name], "Member '\(column.name)': \(reason).")
     }
 
-    /// Whether a value is an empty string or empty binary data, which devices read for a missing value.
-    private static func isEmpty(_ value: SQLValue) -> Bool {
+    /// Whether a value is an empty string, empty binary data or the document null, which devices read for a missing
+    /// value.
+    private static func isEmpty(_ value: SQLValue, _ type: ColumnType) -> Bool {
         switch value {
-        case .text(let text): text.isEmpty
+        case .text(let text): text.isEmpty || type == .json && text == "null"
         case .blob(let data): data.isEmpty
         case .null, .integer, .real, .program: false
         }

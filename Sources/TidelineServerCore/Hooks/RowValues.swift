@@ -48,9 +48,10 @@ extension Table {
                 var column =
                     place < columns.count
                     ? columns[place] : SystemColumn.definitions[place - columns.count]
+                let isNullable = column.isNullable
                 // Stored values may be older than the rules of the column.
                 column.isNullable = true
-                values[place] = try column.read(&reader)
+                values[place] = try column.read(&reader, acceptsZero: !isNullable)
             }
         }
         return values

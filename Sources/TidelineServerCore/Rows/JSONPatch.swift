@@ -124,7 +124,7 @@ package struct JSONPatch: Sendable {
         _ reader: inout JSONReader
     ) throws -> Setting {
         do {
-            return .value(try column.read(&reader))
+            return .value(try column.read(&reader, acceptsZero: !column.isNullable))
         } catch let rejection as ServerError {
             return .rejected(rejection)
         }
@@ -156,9 +156,13 @@ package struct JSONPatch: Sendable {
         _ column: ColumnDefinition,
         _ bytes: UnsafeBufferPointer<UInt8>
     ) -> SQLValue? {
-        if bytes.elementsEqual("null".utf8) { return .null }
+        // In a column of documents that is not nullable, null is stored as a document.
+        let isDocument = column.type == .json && !column.isNullable
+        if bytes.elementsEqual("null".utf8), !isDocument { return .null }
         var reader = JSONReader(bytes)
-        guard column.name == SystemColumn.version else { return try? column.read(&reader) }
+        guard column.name == SystemColumn.version else {
+            return try? column.read(&reader, acceptsZero: !column.isNullable)
+        }
         guard case .string(let span) = try? reader.value() else { return nil }
         return RowVersion.timestamp(reader.text(span)).map { .integer($0) }
     }

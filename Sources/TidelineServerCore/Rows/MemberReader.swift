@@ -7,8 +7,18 @@ package import TidelineCore
 
 extension ColumnDefinition {
     /// Reads the next value as a value of this column.
-    package func read(_ reader: inout JSONReader) throws -> SQLValue {
-        if case .json = type { return try readDocument(&reader) }
+    ///
+    /// - Parameters:
+    ///   - reader: The reader, before the value.
+    ///   - acceptsZero: Whether the column may have the zero value that a row without a value gets, although its type
+    ///     has no such value: the empty string instead of a date, a time or a UUID, and null instead of a document.
+    /// - Returns: The value in its stored form.
+    /// - Throws: ``ServerError`` with 400 for another value, and ``JSONError``.
+    package func read(
+        _ reader: inout JSONReader,
+        acceptsZero: Bool = false
+    ) throws -> SQLValue {
+        if case .json = type { return try readDocument(&reader, acceptsZero: acceptsZero) }
         switch try reader.value() {
         case .null:
             guard isNullable else { throw fault("null is not allowed") }
@@ -19,20 +29,23 @@ extension ColumnDefinition {
         case .number(let range):
             return try readNumber(reader, range)
         case .string(let span):
-            return try readText(reader.text(span))
+            let text = reader.text(span)
+            if acceptsZero, text.isEmpty, type.zero == .string("") { return .text("") }
+            return try readText(text)
         case .object, .array:
             throw fault()
         }
     }
 
-    private func readDocument(_ reader: inout JSONReader) throws -> SQLValue {
+    private func readDocument(
+        _ reader: inout JSONReader,
+        acceptsZero: Bool
+    ) throws -> SQLValue {
         let span = try reader.rawValue()
         let text = JSON.compact(reader.bytes, span)
-        guard text != "null" else {
-            guard isNullable else { throw fault("null is not allowed") }
-            return .null
-        }
-        return .text(text)
+        guard text == "null", !acceptsZero else { return .text(text) }
+        guard isNullable else { throw fault("null is not allowed") }
+        return .null
     }
 
     private func readNumber(_ reader: JSONReader, _ range: Range<Int>) throws -> SQLValue {

@@ -245,7 +245,8 @@ package final class Table: Sendable {
 
     /// Reads the next value as a value of a column, and checks the column's rules.
     func read(_ place: Int, _ reader: inout JSONReader) throws -> SQLValue {
-        let value = try definition.schema.columns[place].read(&reader)
+        let columns = definition.schema.columns
+        let value = try columns[place].read(&reader, acceptsZero: !columns[place].isNullable)
         try check(place, value)
         return value
     }

@@ -153,6 +153,33 @@ private struct Broken: Error {}
         #expect(answer.status == 503 && answer.headers["Retry-After"] != nil)
     }
 
+    @Test("Hooks see and set the zero values of columns that are not nullable")
+    func hooksSeeZeroValues() async throws {
+        let diary = Diary()
+        let table = TableDefinition(
+            "TodoItem",
+            columns: [
+                ColumnDefinition("day", .date, nullable: false),
+                ColumnDefinition("doc", .json, nullable: false), ColumnDefinition("rank", .integer),
+            ]
+        )
+        let server = try await Self.server(table) { hooks in
+            hooks.beforeWrite = { change in
+                guard let stored = try await change.stored() else { return }
+                diary.write("before \(stored["day"] ?? .null)")
+                change.values["day"] = stored["day"]
+                change.values["doc"] = stored["doc"]
+            }
+            hooks.afterWrite = { event in diary.write("after \(event.row?["day"] ?? .null)") }
+        }
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        let patched = await server.send("PATCH", "/tables/TodoItem/a", #"{"rank":1}"#)
+        #expect(patched.status == 200, "\(patched.text)")
+        #expect(patched.text.contains(#""day":"","doc":null,"rank":1"#), "\(patched.text)")
+        let empty = Value.string("")
+        #expect(diary.take() == ["after \(empty)", "before \(empty)", "after \(empty)"])
+    }
+
     @Test("A time that a hook does not change keeps its microseconds")
     func valuesThatHooksDoNotChangeStayExact() async throws {
         let table = TableDefinition("TodoItem", columns: [ColumnDefinition("at", .dateTime)])

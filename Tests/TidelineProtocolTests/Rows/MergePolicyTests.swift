@@ -172,6 +172,28 @@ import TidelineServerCore
         #expect(conflict.status == 409 && conflict.row["text"] as? String == "y")
     }
 
+    @Test("A row with the zero values of columns that are not nullable is merged")
+    func zeroValuesAreMerged() async throws {
+        let server = try await Self.server { table in
+            table.schema.columns += [
+                ColumnDefinition("day", .date, nullable: false),
+                ColumnDefinition("hour", .time, nullable: false),
+                ColumnDefinition("key", .guid, nullable: false),
+                ColumnDefinition("body", .json, nullable: false),
+            ]
+        }
+        for body in [
+            #"{"rank":2}"#, #"{"rank":2,"day":"","hour":"","key":"","body":null}"#,
+        ] {
+            let theirs = #"{"text":"y","rank":1}"#
+            #expect(await server.send("PATCH", "/tables/T/a", theirs).status == 200)
+            let merged = await Self.stale(server, after: #"{"text":"z"}"#, "PATCH", body)
+            #expect(merged.status == 200, "\(merged.text)")
+            #expect(merged.row["text"] as? String == "z" && merged.row["rank"] as? Int == 2)
+            #expect(merged.text.contains(#""day":"","hour":"","key":"","body":null"#))
+        }
+    }
+
     @Test("A repeated write that was merged changes nothing")
     func repeatedWritesChangeNothing() async throws {
         let server = try await Self.server()
