@@ -135,12 +135,13 @@ extension StoredRow {
     ///
     /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`.
     fileprivate func isBare(in table: Table) throws -> Bool {
-        let body = try RowBody.read(json, for: table)
+        // The values of a tombstone may break the rules of their columns.
+        let values = try table.members(of: json)
         let places = table.columns.indices.filter { $0 != table.ownerIndex }
         return !places.isEmpty
             && places.allSatisfy { place in
                 let type = table.columns[place].type
-                guard let value = body.values[place], value != .null else { return true }
+                guard let value = values[place], value != .null else { return true }
                 return type.isSame(value, SQLValue(type.zero, type: type))
             }
     }

@@ -164,6 +164,31 @@ import TidelineTestKit
     }
 
     @Test(
+        "A tombstone without values is read even if its values break the rules of columns",
+        arguments: stores
+    )
+    func brokenRules(onPostgres: Bool) async throws {
+        try await withDatabase(onPostgres) { database in
+            var table = Self.table
+            table.schema.columns = [
+                ColumnDefinition("title", .string, rules: ColumnRules(required: true)),
+                ColumnDefinition("rank", .integer, nullable: false, rules: ColumnRules(min: 1)),
+                ColumnDefinition("day", .date, nullable: false),
+                ColumnDefinition("doc", .json, nullable: false),
+            ]
+            let server = try await database.server([table])
+            let row = #"{"id":"a","title":"x","rank":7,"day":"2026-01-02","doc":[1]}"#
+            #expect(await server.send("POST", "/tables/T", row).status == 201)
+            #expect(await server.send("DELETE", "/tables/T/a").status == 204)
+            let tombstone = await server.send("GET", "/tables/T/a?__includeDeleted=true")
+            #expect(tombstone.status == 200, "\(tombstone.text)")
+            #expect(tombstone.headers["Tideline-Tombstone"] == "bare")
+            #expect(tombstone.text.contains(#""title":null,"rank":0,"day":"","doc":null"#))
+            await server.store.stop()
+        }
+    }
+
+    @Test(
         "Tombstones from before the option lose their values when the server starts",
         arguments: stores
     )
