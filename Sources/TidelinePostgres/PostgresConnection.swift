@@ -86,6 +86,7 @@ package final class PostgresConnection {
     @discardableResult
     package func run(_ statement: PostgresStatement) throws -> PostgresResult {
         if statement.isPrepared, statements != nil { return try sendAll([statement])[0] }
+        try check(statement)
         let buffer = ParameterBuffer(statement.parameters)
         let result = buffer.withPointers { values in
             PQexecParams(
@@ -120,7 +121,24 @@ package final class PostgresConnection {
         return try sendAll(statements)
     }
 
+    /// The maximum number of parameters of a statement in PostgreSQL's protocol.
+    private static let parametersMax = 65_535
+
+    /// Throws if the protocol does not allow the number of parameters.
+    ///
+    /// libpq reports this without a state, as it does for a lost connection.
+    private func check(_ statement: PostgresStatement) throws {
+        guard statement.parameters.count <= Self.parametersMax else {
+            throw PostgresError(
+                state: PostgresError.tooComplex,
+                "the statement has more than \(Self.parametersMax) parameters"
+            )
+        }
+    }
+
     private func sendAll(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
+        // A pipeline that was sent in part would make the connection unusable.
+        try statements.forEach(check)
         guard PQenterPipelineMode(handle) == 1 else { throw PostgresError(connection: handle) }
         defer { self.statements?.ended() }
         var steps: [StatementCache.Step] = []

@@ -48,6 +48,9 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     /// Whether a lock timeout was exceeded.
     package var isLockTimeout: Bool { state == "55P03" }
 
+    /// The state of a statement that exceeds a limit of PostgreSQL.
+    package static let tooComplex = "54001"
+
     /// Whether the connection does not have the prepared statement.
     var isStatementMissing: Bool { state == "26000" }
 

@@ -118,6 +118,33 @@ struct PostgresRouteTests {
         }
     }
 
+    /// Seven lists of 10,000 elements, which have more literals than a statement may have parameters.
+    private static let longLists = (1...7).map { number in
+        "pieces%20in%20(\(number)," + String(repeating: "1,", count: 9998) + "1)"
+    }
+
+    @Test(
+        "A filter with more literals than a statement may have is answered, an order is rejected",
+        arguments: [
+            ("$filter", "%20and%20", 200), ("$filter", "%20or%20", 200), ("$orderby", ",", 400),
+        ]
+    )
+    func manyLiterals(_ option: String, _ joint: String, _ status: Int) async throws {
+        let server = try await TestServer([Self.table], onPostgres: true)
+        for body in [#"{"id":"a","pieces":1}"#, #"{"id":"b","pieces":100}"#] {
+            #expect(await server.send("POST", "/tables/Part", body).status == 201)
+        }
+        // The query is too long for the URL of a request.
+        let url = "tables/Part?\(option)=\(Self.longLists.joined(separator: joint))"
+        let request = #"{"id":"1","method":"get","url":"\#(url)"}"#
+        let answer = await server.send("POST", "/$batch", #"{"requests":[\#(request)]}"#)
+        let response = (answer.row["responses"] as? [[String: Any]])?.first ?? [:]
+        #expect(response["status"] as? Int == status, "\(answer.text.prefix(500))")
+        let rows = (response["body"] as? [String: Any])?["items"] as? [[String: Any]] ?? []
+        #expect(rows.compactMap { $0["id"] as? String } == (status == 200 ? ["a"] : []))
+        #expect(await server.send("GET", "/tables/Part/a").status == 200)
+    }
+
     /// A link is a query, or a whole URL.
     private static func target(_ link: String) -> String {
         guard let path = link.range(of: "/tables/")?.lowerBound else {

@@ -19,14 +19,36 @@ package struct FilterSplit {
         _ condition: QueryExpression?
     ) -> (exact: QueryExpression?, rest: QueryExpression?) {
         guard let condition else { return (nil, nil) }
-        guard case .all = condition.kind else {
-            return isExact(condition) ? (condition, nil) : (nil, condition)
+        var exact: [QueryExpression] = []
+        var rest: [QueryExpression] = []
+        var literals = 0
+        for part in condition.chainOfConditions {
+            let sum = literals + Self.literals(in: part)
+            if sum <= Self.literalsMax, isExact(part) {
+                literals = sum
+                exact.append(part)
+            } else {
+                rest.append(part)
+            }
         }
-        let parts = condition.chain
         return (
-            Self.join(parts.filter(isExact), at: condition.position),
-            Self.join(parts.filter { !isExact($0) }, at: condition.position)
+            Self.join(exact, at: condition.position), Self.join(rest, at: condition.position)
         )
+    }
+
+    /// The maximum number of literals in SQL: each is a parameter, of which a statement has at most 65,535.
+    ///
+    /// The others are for literals outside of lists that are rendered twice, and for the page.
+    private static let literalsMax = 60_000
+
+    /// Returns the number of literals in an expression.
+    private static func literals(in expression: QueryExpression) -> Int {
+        var count = 0
+        _ = expression.contains { kind in
+            if case .value = kind { count += 1 }
+            return false
+        }
+        return count
     }
 
     private static func join(

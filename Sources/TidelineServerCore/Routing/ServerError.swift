@@ -253,7 +253,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     )
 
     package static let queryTooComplex = badRequest(
-        "The query is nested too deeply for the database. Use fewer nested calls."
+        "The query has too many nested calls or literals for the database. Use fewer of them."
     )
 
     package static let noFiles = busy(

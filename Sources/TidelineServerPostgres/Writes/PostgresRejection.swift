@@ -33,7 +33,7 @@ enum PostgresRejection {
     /// Returns the error for the caller of a read that failed before its time limit.
     static func ofRead(_ error: PostgresError) -> any Error {
         if error.isConnectionLost || error.state == "53300" { return ServerError.databaseAway }
-        if error.state == "54001" { return ServerError.queryTooComplex }
+        if error.state == PostgresError.tooComplex { return ServerError.queryTooComplex }
         if error.state == "42P01" || error.state == "42703" { return ServerError.tableChanged }
         if error.isLockTimeout || error.isTransient { return ServerError.queryTooSlow }
         return error

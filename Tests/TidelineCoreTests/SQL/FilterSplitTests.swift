@@ -47,6 +47,20 @@ import TidelineCore
         #expect((split.exact == nil) == (split.rest == whole))
     }
 
+    @Test("A filter with more literals than a statement may have is evaluated in part")
+    func listsBeyondTheParametersAreEvaluated() throws {
+        let list = "i in (" + String(repeating: "1,", count: 9999) + "1)"
+        let checker = FilterChecker(schema: Self.schema)
+        let part = try checker.filter(try ODataParser.filter(list, dialect: .v4))
+        let parts = Array(repeating: part, count: 7)
+        let all = FilterSplit(schema: Self.schema).split(QueryExpression(.all(parts)))
+        #expect(all.exact == QueryExpression(.all(Array(parts.dropLast()))))
+        #expect(all.rest == part)
+        let any = QueryExpression(.any(parts))
+        let split = FilterSplit(schema: Self.schema).split(any)
+        #expect(split.exact == nil && split.rest == any)
+    }
+
     @Test("A text with a null character is compared in memory")
     func aTextThatNoDatabaseTakesIsEvaluated() {
         let text = QueryExpression(.value(.string("a\0b")))
