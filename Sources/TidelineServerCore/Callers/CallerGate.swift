@@ -31,27 +31,29 @@ struct CallerGate: Sendable {
 
     /// Returns the sender of the request and admits it; a request with a rejected token is counted for its
     /// address.
-    func admit(_ request: ServerRequest) async throws -> User? {
-        let user = try await countedUser(of: request)
-        try checkRate(request, user)
+    ///
+    /// `isBatch` is whether the route of the request is the one of batches, which a path can spell in several ways.
+    func admit(_ request: ServerRequest, isBatch: Bool = false) async throws -> User? {
+        let user = try await countedUser(of: request, isBatch: isBatch)
+        try checkRate(request, user, isBatch: isBatch)
         return user
     }
 
     /// Returns the sender of a request that is always admitted; a rejected token is counted, because checking
     /// it took time.
-    func countedUser(of request: ServerRequest) async throws -> User? {
+    func countedUser(of request: ServerRequest, isBatch: Bool = false) async throws -> User? {
         do {
             return try await user(of: request)
         } catch {
-            try checkRate(request, nil)
+            try checkRate(request, nil, isBatch: isBatch)
             throw error
         }
     }
 
     /// Rejects a request with 429 if its caller exceeds the rate.
-    func checkRate(_ request: ServerRequest, _ user: User?) throws {
+    func checkRate(_ request: ServerRequest, _ user: User?, isBatch: Bool = false) throws {
         guard let rates else { return }
-        let isWrite = request.method != "GET" && request.path != Self.batchPath
+        let isWrite = request.method != "GET" && !isBatch
         let cost = CallerRates.Cost(
             requests: 1,
             writes: isWrite ? 1 : 0,
@@ -80,20 +82,19 @@ struct CallerGate: Sendable {
         rates.charge(cost, of: Self.name(of: request, user), now: settings.environment.now())
     }
 
-    static let batchPath = "/$batch"
-
     /// Returns the name of the caller: the user, or the network of a caller without a token.
     static func name(of request: ServerRequest, _ user: User?) -> String {
         user.map { "user " + $0.id } ?? "address " + CallerNetwork.name(of: request.address)
     }
 
-    /// Answers an admitted request; a read is counted as a query until then.
+    /// Answers an admitted request; a read, or a batch, is counted as a query until then.
     func counting<Answer>(
         _ request: ServerRequest,
         _ user: User?,
+        isBatch: Bool = false,
         _ body: () async throws -> Answer
     ) async throws -> Answer {
-        let reads = request.method == "GET" || request.path == Self.batchPath
+        let reads = request.method == "GET" || isBatch
         guard let queries, reads else { return try await body() }
         let caller = Self.name(of: request, user)
         guard queries.begin(caller) else {

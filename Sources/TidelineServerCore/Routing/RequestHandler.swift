@@ -169,8 +169,9 @@ package struct RequestHandler: Sendable {
             return try await page(request)
         case .admin(let path): return try await admin(path, request)
         case .table, .row, .endpoint, .batch, .schema:
-            let user = try await service.callers.admit(request)
-            let answer = try await service.callers.counting(request, user) {
+            let isBatch = route == .batch
+            let user = try await service.callers.admit(request, isBatch: isBatch)
+            let answer = try await service.callers.counting(request, user, isBatch: isBatch) {
                 try await dispatch(route, request, user: user)
             }
             service.settings.dashboard?.devices.saw(

@@ -51,7 +51,8 @@ import TidelineServerCore
         let others: [(String, String, String?)] = [
             ("GET", "/tables/TodoItem", nil), ("GET", "/tables/TodoItem/x", nil),
             ("GET", "/tables/TodoItem/$digest", nil), ("HEAD", "/tables/TodoItem", nil),
-            ("POST", "/$batch", #"{"requests":[]}"#),
+            ("POST", "/$batch", #"{"requests":[]}"#), ("POST", "/$batch/", #"{"requests":[]}"#),
+            ("POST", "/%24batch", #"{"requests":[]}"#), ("POST", "/$Batch", #"{"requests":[]}"#),
         ]
         for (method, path, body) in others {
             let rejected = await server.send(method, path, body, headers: anna)
@@ -61,7 +62,7 @@ import TidelineServerCore
         #expect(await server.send("POST", "/tables/TodoItem", "{}", headers: anna).status == 201)
         #expect(await server.send("GET", "/tables/TodoItem", headers: bela).status == 200)
         let metrics = await server.send("GET", "/metrics").text
-        #expect(metrics.contains("tideline_callers_limited_total 5"))
+        #expect(metrics.contains("tideline_callers_limited_total \(others.count)"))
         release.yield()
         #expect(await first.status == 204)
         #expect(await server.send("GET", "/tables/TodoItem", headers: anna).status == 200)
