@@ -30,16 +30,19 @@ struct ListRoutes {
             guard service.settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
                 throw ServerError.noSuchTable
             }
-            return try emptyList(call, name)
+            return try emptyList(call, name, nil)
         }
         let link = try deltaToken(call)
         if let link, link.phase == .changes { return try await changes(call, table, link) }
         let isTracked =
             link != nil || call.generation == .datasync && call.head.preferences.tracksChanges
         guard var plan = try plan(call, table, isTracked: isTracked) else {
-            // The column that the query names may exist by now.
-            if service.settings.dynamicSchema { _ = try await service.clock(of: table) }
-            return try emptyList(call, name)
+            // The column that the query names may exist by now, in which case this throws.
+            let clock = try await service.clock(of: table)
+            try await service.readHooks.before(call, table, nil)
+            let answer = try emptyList(call, name, clock)
+            await service.readHooks.after(call, table, nil, rows: 0)
+            return answer
         }
         // Plans are kept by the text of the query, for all users.
         let view = try await table.callerView(for: call.user, at: call.now)
@@ -89,10 +92,16 @@ struct ListRoutes {
     }
 
     /// Returns an empty list for a table or a column that a dynamic schema does not have yet.
-    private func emptyList(_ call: TableCall, _ name: String) throws -> ServerResponse {
+    ///
+    /// `clock` is the clock of the table; nil if the table does not exist.
+    private func emptyList(
+        _ call: TableCall,
+        _ name: String,
+        _ clock: TableClock?
+    ) throws -> ServerResponse {
         let options = try ListOptions(call.parameters, generation: call.generation)
         let page = ListPlan.emptyPage(options, call.generation)
-        return service.answers.list(call, name, page, ListLinks(), nil)
+        return service.answers.list(call, name, page, ListLinks(), clock)
     }
 
     /// Returns the plan of a list; nil if no row can match.

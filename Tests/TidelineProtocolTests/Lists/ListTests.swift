@@ -201,6 +201,33 @@ import TidelineServerCore
         #expect(column.row["position"] as? Int == 14)
     }
 
+    @Test("An empty list for an unknown column has the retention horizon, and runs the read hooks")
+    func listsOfUnknownColumns() async throws {
+        let clock = TestClock()
+        let diary = Diary()
+        var table = TestServer.todo
+        table.tombstoneDays = 1
+        var hooks = TableHooks()
+        hooks.beforeRead = { _ in diary.write("before") }
+        hooks.afterRead = { _, rows in diary.write("after \(rows)") }
+        let server = try await TestServer(
+            [table],
+            dynamic: true,
+            clock: clock,
+            hooks: ["TodoItem": hooks]
+        )
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
+        clock.move(by: 2 * 86_400_000_000)
+        try await server.purge()
+        let known = await server.send("GET", "/tables/TodoItem")
+        let unknown = await server.send("GET", "/tables/TodoItem?$filter=nope eq 1")
+        #expect(unknown.status == 200 && unknown.rows.isEmpty, "\(unknown.text)")
+        let horizon = unknown.headers["Tideline-Horizon"]
+        #expect(horizon != nil && horizon == known.headers["Tideline-Horizon"])
+        #expect(diary.take() == ["before", "after 0", "before", "after 0"])
+    }
+
     @Test("A filter compares strings by their bytes")
     func queriesAreComparedByBytes() async throws {
         let server = try await TestServer()
