@@ -20,7 +20,7 @@ package struct RowBody: Sendable {
     package var updatedAt: String?
     /// The names among `createdAt`, `updatedAt` and `deleted` that the body contains, even with null.
     package var reserved: [String] = []
-    /// Whether `id` or `version` is null in the body.
+    /// Whether `id`, `version` or `updatedAt` is null in the body; only a datasync PATCH uses it.
     package var hasNullClaim = false
     /// The different values of a column that the body has under several of its names.
     package var alternatives: [Int: AlternativeValues] = [:]
@@ -106,11 +106,9 @@ package struct RowBody: Sendable {
     mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {
         let token = try reader.value()
         if case .null = token {
-            if name != SystemColumn.id && name != SystemColumn.version {
-                reserved.append(name)
-            } else {
-                hasNullClaim = true
-            }
+            let isKey = name == SystemColumn.id || name == SystemColumn.version
+            if !isKey { reserved.append(name) }
+            if isKey || name == SystemColumn.updatedAt { hasNullClaim = true }
             return
         }
         switch (name, token) {

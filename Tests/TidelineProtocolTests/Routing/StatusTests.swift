@@ -119,7 +119,9 @@ private struct Case: Sendable, CustomTestStringConvertible {
         Case("PATCH", "/tables/TodoItem/live", #"{"version":"x"}"#, classic: 409, datasync: 400),
         Case("PATCH", "/tables/TodoItem/dead", "{}", classic: 404, datasync: 410),
         Case("PATCH", "/tables/TodoItem/live", #"{"updatedAt":"x"}"#, classic: 400, datasync: 400),
+        Case("PATCH", "/tables/TodoItem/live", #"{"updatedAt":null}"#, classic: 400, datasync: 400),
         Case("PUT", "/tables/TodoItem/live", #"{"updatedAt":"x"}"#, classic: 200, datasync: 200),
+        Case("PUT", "/tables/TodoItem/live", #"{"updatedAt":null}"#, classic: 200, datasync: 200),
         Case("PATCH", "/tables/TodoItem/dead", #"{"deleted":false}"#, classic: 400, datasync: 200),
         Case(
             "PATCH",
