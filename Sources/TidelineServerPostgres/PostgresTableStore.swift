@@ -266,6 +266,21 @@ package final class PostgresTableStore: TableStore {
         try await image(id, in: table) { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
+    package func databaseDefaults(
+        of places: [Int],
+        in table: Table
+    ) async throws -> [Int: SQLValue] {
+        let derived = derived(table)
+        do {
+            return try await read { read in
+                let result = try read.one(derived.databaseDefaults(of: places))
+                return derived.databaseDefaults(result, of: places)
+            }
+        } catch let error as PostgresError {
+            throw PostgresRejection.ofWrite(error)
+        }
+    }
+
     /// Reads a row; returns the result of `body` for it, or nil if it does not exist.
     private func image<Result: Sendable>(
         _ id: String,

@@ -107,6 +107,34 @@ struct AdoptedDefaultTests {
         await server.store.stop()
     }
 
+    @Test("A JSON Patch resets values to the database's defaults before a hook sees them")
+    func hooks() async throws {
+        var hooks = TableHooks()
+        hooks.beforeWrite = { change in
+            guard change.operation == .update, change.values["priority"] == 5 else { return }
+            change.values["plain"] = "seen"
+        }
+        let server = try await TestServer(
+            [Self.task],
+            onPostgres: true,
+            database: try adopted(),
+            hooks: ["task": hooks]
+        )
+        let body = #"{"id":"a","title":"x","priority":0,"number":1}"#
+        #expect(await server.send("POST", "/tables/task", body).status == 201)
+        let steps = ["title", "priority", "number"].map { #"{"op":"remove","path":"/\#($0)"}"# }
+        let patched = await server.send(
+            "PATCH",
+            "/tables/task/a",
+            "[\(steps.joined(separator: ","))]",
+            headers: ["Content-Type": "application/json-patch+json"]
+        )
+        #expect(patched.row["title"] as? String == "untitled", "\(patched.text)")
+        #expect(patched.row["priority"] as? Int == 5 && patched.row["number"] as? Int == 7)
+        #expect(patched.row["plain"] as? String == "seen")
+        await server.store.stop()
+    }
+
     @Test("A default that fails rejects only its own write")
     func faults() async throws {
         let url = try adopted()

@@ -55,7 +55,18 @@ struct HookedWrite: Sendable {
         guard let patch = attempt.patch else { return }
         let image = try await service.store.image(attempt.id, view: attempt.view, in: table)
         attempt.basis = image.map { .version($0.version) } ?? .absent
-        guard let image, let values = try? patch.apply(to: image.allValues) else { return }
+        guard let image else { return }
+        let expressions = table.definition.databaseDefaults
+        let places = patch.resets.filter { expressions[table.columns[$0].name] != nil }
+        if !places.isEmpty {
+            // If the patch is kept, the transaction uses the same values.
+            attempt.databaseDefaults = try await service.store.databaseDefaults(
+                of: places.sorted(),
+                in: table
+            )
+        }
+        let defaults = attempt.databaseDefaults
+        guard let values = try? patch.apply(to: image.allValues, defaults: defaults) else { return }
         attempt.values = values
         attempt.patch = nil
         service.access.setOwner(&attempt, user, table)

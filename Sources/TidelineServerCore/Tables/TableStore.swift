@@ -62,6 +62,9 @@ package protocol TableStore: Sendable {
     /// Returns the same row with all values that the database stores for it.
     func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage?
 
+    /// Evaluates the default expressions of columns, given by index, that are only declared in the database.
+    func databaseDefaults(of places: [Int], in table: Table) async throws -> [Int: SQLValue]
+
     /// Plans the writes with ``WritePlanner``, and performs them in one transaction, possibly with other
     /// batches.
     ///
@@ -143,6 +146,11 @@ extension TableStore {
     }
 
     package func stored(_ name: String) async throws -> TableDefinition? { nil }
+
+    package func databaseDefaults(
+        of places: [Int],
+        in table: Table
+    ) async throws -> [Int: SQLValue] { [:] }
 
     package func continueCascades(
         in graph: @escaping @Sendable () -> ReferenceGraph?

@@ -103,6 +103,27 @@ final class PostgresTable: Sendable {
         )
     }
 
+    /// Returns the statement that evaluates the database's defaults of columns.
+    func databaseDefaults(of places: [Int]) -> PostgresStatement {
+        let expressions = table.definition.databaseDefaults
+        let cells = places.map { place in
+            columns[place].selected(expression: expressions[table.columns[place].name] ?? "NULL")
+        }
+        return PostgresStatement("SELECT \(cells.joined(separator: ", "))")
+    }
+
+    /// Returns the values of the same columns.
+    ///
+    /// A column that must not be null cannot use a default of null.
+    func databaseDefaults(_ result: PostgresResult, of places: [Int]) -> [Int: SQLValue] {
+        var values: [Int: SQLValue] = [:]
+        for (cell, place) in places.enumerated() {
+            let value = columns[place].value(result, 0, cell)
+            if value != .null || table.columns[place].isNullable { values[place] = value }
+        }
+        return values
+    }
+
     var renderer: FilterRenderer { renderer(nil) }
 
     func renderer(_ alias: Identifier?) -> FilterRenderer {

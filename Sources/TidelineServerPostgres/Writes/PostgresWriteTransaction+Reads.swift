@@ -107,20 +107,14 @@ extension PostgresWriteTransaction {
         let resets = operation.patch?.resets ?? []
         let places = table.table.columns.indices.filter { place in
             guard expressions[table.table.columns[place].name] != nil else { return false }
-            return operation.fillsDefaults ? operation.values[place] == nil : resets.contains(place)
+            return operation.fillsDefaults
+                ? operation.values[place] == nil
+                : resets.contains(place) && operation.databaseDefaults[place] == nil
         }
         guard !places.isEmpty else { return operation }
-        let cells = places.map { place in
-            table.columns[place].selected(
-                expression: expressions[table.table.columns[place].name] ?? "NULL"
-            )
-        }
-        let found = try connection.run("SELECT \(cells.joined(separator: ", "))")
+        let found = try connection.run(table.databaseDefaults(of: places))
         var operation = operation
-        for (cell, place) in places.enumerated() {
-            let value = table.columns[place].value(found, 0, cell)
-            // A column that must not be null cannot use a default of null.
-            guard value != .null || table.table.columns[place].isNullable else { continue }
+        for (place, value) in table.databaseDefaults(found, of: places) {
             if operation.fillsDefaults {
                 operation.values[place] = value
             } else {

@@ -69,6 +69,13 @@ package final class AlternatingStore: TableStore {
         try await next.image(id, view: view, in: table)
     }
 
+    package func databaseDefaults(
+        of places: [Int],
+        in table: Table
+    ) async throws -> [Int: SQLValue] {
+        try await next.databaseDefaults(of: places, in: table)
+    }
+
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
         try await next.write(batch)
     }

@@ -75,6 +75,13 @@ package final class BlockingStore: TableStore {
         try wait { try await $0.image(id, view: view, in: table) }
     }
 
+    package func databaseDefaults(
+        of places: [Int],
+        in table: Table
+    ) async throws -> [Int: SQLValue] {
+        try wait { try await $0.databaseDefaults(of: places, in: table) }
+    }
+
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
         try wait { try await $0.write(batch) }
     }

@@ -82,6 +82,10 @@ final class RelayedStore: TableStore {
         try await store.image(id, view: view, in: table)
     }
 
+    func databaseDefaults(of places: [Int], in table: Table) async throws -> [Int: SQLValue] {
+        try await store.databaseDefaults(of: places, in: table)
+    }
+
     func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
         try await store.write(batch)
     }
