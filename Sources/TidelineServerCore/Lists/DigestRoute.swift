@@ -39,7 +39,13 @@ struct DigestRoute {
         await service.readHooks.after(call, table, nil, rows: 0)
         var writer = JSONWriter()
         digest.write(to: &writer)
-        let clock = try await service.clock(of: table)
+        let clock =
+            if let known = digest.clock {
+                known
+            } else {
+                try await service.clock(of: table)
+            }
+        service.epochs.learn(clock)
         var headers = service.answers.listHeaders(clock)
         if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)

@@ -34,6 +34,8 @@ package struct TableDigest: Hashable, Sendable {
     package var digest: String
     /// The ranges, at least one, without gaps between them.
     package var ranges: [Range]
+    /// The table clock in the snapshot of the digest; nil if it has to be read separately.
+    package var clock: TableClock?
 
     func write(to writer: inout JSONWriter) {
         writer.raw("{")

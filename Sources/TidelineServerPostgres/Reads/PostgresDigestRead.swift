@@ -28,12 +28,14 @@ struct PostgresDigestRead {
 
     func run(_ read: PostgresRead) throws -> TableDigest {
         try read.transaction([table.clockStatement]) { results in
-            _ = try table.clock(results[0], read)
+            let clock = try table.clock(results[0], read)
             let watch = read.watch
             var builder = DigestBuilder(request, total: try total(read, watch))
             try forEachRow(read, watch) { id, version in builder.take(id: id, version: version) }
             if watch.isOver { try read.check() }
-            return builder.finish()
+            var digest = builder.finish()
+            digest.clock = clock
+            return digest
         }
     }
 

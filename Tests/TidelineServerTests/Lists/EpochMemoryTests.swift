@@ -25,13 +25,16 @@ import TidelineServerCore
         #expect(memory.current.fingerprint != first.fingerprint)
     }
 
-    @Test("A page has the table clock of the state that it read")
+    @Test("A page and a digest have the table clock of the state that they read")
     func aPageHasTheClockOfItsState() async throws {
         let (server, store) = try await Self.server()
-        store.clock = TableClock(timestamp: 5_000_000, horizon: 1_000_000)
+        store.clock = TableClock(timestamp: 5_000_000, horizon: 1_000_000, epoch: "read")
         let asked = store.clocksAsked
-        let list = await server.send("GET", "/tables/TodoItem")
-        #expect(list.headers["Tideline-Horizon"] == "1970-01-01T00:00:01.001Z")
+        for path in ["/tables/TodoItem", "/tables/TodoItem/$digest"] {
+            let answer = await server.send("GET", path)
+            #expect(answer.headers["Tideline-Horizon"] == "1970-01-01T00:00:01.001Z")
+            #expect(answer.headers["Tideline-Epoch"] == "read")
+        }
         #expect(store.clocksAsked == asked)
     }
 

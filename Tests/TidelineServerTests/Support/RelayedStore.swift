@@ -29,7 +29,9 @@ final class RelayedStore: TableStore {
         self.beforeStep = beforeStep
     }
 
-    /// The clock that lists, deltas and clock reads report from now on instead of the store's own; pages contain it.
+    /// The clock that lists, deltas, digests and clock reads report from now on instead of the store's own.
+    ///
+    /// Pages and digests contain it.
     var clock: TableClock? {
         get { clockNow.withLock { $0 } }
         set { clockNow.withLock { $0 = newValue } }
@@ -66,7 +68,9 @@ final class RelayedStore: TableStore {
     }
 
     func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
-        try await store.digest(request, in: table)
+        var digest = try await store.digest(request, in: table)
+        digest.clock = clock
+        return digest
     }
 
     func read(
