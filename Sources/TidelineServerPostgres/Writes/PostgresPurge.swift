@@ -148,9 +148,11 @@ struct PostgresPurge: RetentionSteps {
         try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE NOWAIT")
     }
 
-    /// Returns the conditions under which external rows reference a row `r`, which must then be kept.
+    /// Returns the conditions under which rows reference a row `r`, which must then be kept.
     ///
-    /// Foreign keys with CASCADE, SET NULL or SET DEFAULT do not prevent a removal.
+    /// Foreign keys with SET NULL or SET DEFAULT do not prevent a removal, and neither do those with CASCADE of tables
+    /// that the server does not know. The rows of its own tables must not be removed with a tombstone: they may not be
+    /// deleted, and the tables have their own retention times.
     private func references(
         to relation: String,
         _ connection: PostgresConnection
@@ -162,9 +164,13 @@ struct PostgresPurge: RetentionSteps {
                 FROM unnest(c.conkey, c.confkey) AS k(own, its)
                 JOIN pg_attribute AS own ON own.attrelid = c.conrelid AND own.attnum = k.own
                 JOIN pg_attribute AS its ON its.attrelid = c.confrelid AND its.attnum = k.its
-            ))
+            ) || CASE WHEN c.conrelid = c.confrelid THEN ' AND x."id" <> r."id"' ELSE '' END)
             FROM pg_constraint AS c
-            WHERE c.contype = 'f' AND c.confrelid = to_regclass($1) AND c.confdeltype IN ('a', 'r')
+            WHERE c.contype = 'f' AND c.confrelid = to_regclass($1) AND (
+                c.confdeltype IN ('a', 'r') OR c.confdeltype = 'c' AND c.conrelid IN (
+                    SELECT to_regclass(quote_ident("relation")) FROM tideline.tables
+                )
+            )
             ORDER BY 1
             """,
             [.text(relation)]

@@ -550,6 +550,40 @@ struct OperatorTriggerTests {
         #expect(reported.rows.first?["item"] is NSNull)
     }
 
+    @Test("The purge of a tombstone removes no row that refers to it")
+    func aPurgeRemovesNoRowByAForeignKey() async throws {
+        var tables = [TestServer.todo, Self.note]
+        for place in tables.indices { tables[place].tombstoneDays = 1 }
+        tables[1].references = [TableReference("item", to: "TodoItem", onDelete: .none)]
+        let url = try PostgresCluster.shared().database()
+        let clock = TestClock()
+        let server = try await TestServer(tables, onPostgres: true, database: url, clock: clock)
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try psql.execute(
+            """
+            ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id") ON DELETE CASCADE
+            """
+        )
+        #expect(await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await server.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
+        #expect(await server.send("DELETE", "/tables/TodoItem/a").status == 204)
+        func count(_ table: String) throws -> Int64 {
+            try psql.run("SELECT count(*) FROM \"\(table)\"").integer(0, 0)
+        }
+        clock.move(by: 3 * 86_400_000_000)
+        try await server.purge()
+        #expect(await server.send("GET", "/tables/Note/n").status == 200)
+        #expect(try count("TodoItem") == 1)
+        // The tombstones are removed in turn, the one that refers to the other first.
+        #expect(await server.send("DELETE", "/tables/Note/n").status == 204)
+        try await server.purge()
+        #expect(try count("TodoItem") == 1)
+        clock.move(by: 3 * 86_400_000_000)
+        for _ in 0..<2 { try await server.purge() }
+        #expect(try count("Note") == 0)
+        #expect(try count("TodoItem") == 0)
+    }
+
     // MARK: - External writers
 
     /// Privileges on the table are sufficient, and the search path of the role does not matter.
