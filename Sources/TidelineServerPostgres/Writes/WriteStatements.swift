@@ -148,7 +148,8 @@ enum WriteStatements {
 
     /// Reads the schema versions of tables.
     ///
-    /// Also reads whether external triggers, rules or foreign keys run when rows are written.
+    /// Also reads whether external triggers, rules or foreign keys run when rows are written. A foreign key to an `id`
+    /// does nothing in an update, because an id never changes.
     ///
     /// They are read after the clocks are locked, because a statement that waits for a lock sees the state at
     /// its beginning, and the transaction that held the clock may have changed the schema version.
@@ -161,6 +162,14 @@ enum WriteStatements {
                     OR g.tgisinternal AND g.tgfoid IN (
                         '"RI_FKey_cascade_del"'::regproc, '"RI_FKey_setnull_del"'::regproc,
                         '"RI_FKey_setdefault_del"'::regproc
+                    )
+                    OR g.tgisinternal AND g.tgfoid IN (
+                        '"RI_FKey_cascade_upd"'::regproc, '"RI_FKey_setnull_upd"'::regproc,
+                        '"RI_FKey_setdefault_upd"'::regproc
+                    ) AND EXISTS (
+                        SELECT 1 FROM pg_constraint AS k JOIN pg_attribute AS a
+                        ON a.attrelid = k.confrelid AND a.attnum = ANY(k.confkey)
+                        WHERE k.oid = g.tgconstraint AND a.attname <> 'id'
                     )
                 )
             )

@@ -343,6 +343,34 @@ struct OperatorTriggerTests {
         }
     }
 
+    @Test("A value that a foreign key changes is not reverted by a write of the same batch")
+    func anUpdateByAForeignKeyIsNotReverted() async throws {
+        let shared = try await SharedDatabase()
+        // 'Note' is written before 'TodoItem', which then has the new value.
+        try shared.psql.execute(
+            """
+            CREATE UNIQUE INDEX note_item ON "Note" ("item");
+            ALTER TABLE "TodoItem" ADD FOREIGN KEY ("text") REFERENCES "Note" ("item")
+            ON UPDATE CASCADE
+            """
+        )
+        #expect(await shared.post("Note", #"{"id":"n","item":"old"}"#).status == 201)
+        #expect(await shared.post("TodoItem", #"{"id":"a","text":"old"}"#).status == 201)
+        let link = try await shared.link("TodoItem")
+        let answer = await shared.servers[0]
+            .batch(
+                [
+                    BatchPart("1", "PATCH", "/tables/Note/n", #"{"item":"new"}"#),
+                    BatchPart("2", "PATCH", "/tables/TodoItem/a", #"{"complete":true}"#),
+                ],
+                continuing: true
+            )
+        #expect(answer.partStatuses == [200, 200])
+        let reported = try #require(try await shared.changes(link)["a"] ?? nil)
+        #expect(reported["text"] as? String == "new")
+        #expect(reported["complete"] as? Bool == true)
+    }
+
     @Test(
         "A delete that cascades to a table with tombstones is reported",
         arguments: ["device", "psql"]
