@@ -25,10 +25,13 @@ extension PostgresWriteTransaction {
             for id in ids {
                 let key = RowKey(table: name, id: id)
                 let sent = state.rows[key]?.stored
-                guard let sent, let found = images[id] else {
-                    guard sent == nil, images[id] == nil else { throw Self.leftOut }
+                guard let found = images[id] else {
+                    // A foreign key removes a tombstone with its parent; the triggers have logged that.
+                    guard sent?.isDeleted ?? true else { throw Self.leftOut }
+                    state.rows[key] = WriteState.Cell()
                     continue
                 }
+                guard let sent else { throw Self.leftOut }
                 if found.version == 0 {
                     // The row was changed after the write as well, and gets its timestamp at the commit.
                     state.rows[key] = nil

@@ -75,6 +75,23 @@ struct AdoptedReferenceTests {
         await server.store.stop()
     }
 
+    @Test("A row without a tombstone is deleted with rows that have one")
+    func permanentDelete() async throws {
+        let (server, url) = try await server(Self.tables { $0[0].softDelete = false })
+        let link = try await FieldService.deltaLink("job") { target, headers in
+            await server.send("GET", target, headers: headers)
+        }
+        #expect(await server.send("DELETE", "/tables/customer/c").status == 204)
+        let removed = await server.send("GET", link).rows
+        #expect(removed.map { $0["id"] as? String } == ["j"])
+        #expect((removed.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
+        #expect(await server.send("GET", "/tables/note/n").row["customer_id"] is NSNull)
+        // The foreign key does not let the tombstone of the job stay.
+        let psql = try PostgresConnection(PostgresAddress(url))
+        #expect(try psql.run("SELECT count(*) FROM job").integer(0, 0) == 0)
+        await server.store.stop()
+    }
+
     @Test("A declared reference takes precedence")
     func declared() async throws {
         let tables = Self.tables { tables in
