@@ -89,6 +89,14 @@ public struct TableDefinition: Hashable, Sendable {
             return [owner] + columns
         }
     }
+
+    /// Returns whether a tombstone without values still has the value of this column: the owner, and a reference that
+    /// must not be null, because a foreign key may check it.
+    package func keepsInTombstone(_ column: ColumnDefinition) -> Bool {
+        if let owner, SchemaPlan.isSame(owner, column.name) { return true }
+        return !column.isNullable
+            && references.contains { SchemaPlan.isSame($0.column, column.name) }
+    }
 }
 
 extension TableDefinition {

@@ -131,13 +131,18 @@ struct TableRoutes {
 }
 
 extension StoredRow {
-    /// Returns whether a deleted row has no values, except for its owner: each is null or zero.
+    /// Returns whether a deleted row has no values, except for its owner and references: each is null or zero.
     ///
-    /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`.
+    /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`. References count
+    /// as values unless the setting keeps them.
     fileprivate func isBare(in table: Table) throws -> Bool {
         // The values of a tombstone may break the rules of their columns.
         let values = try table.members(of: json)
-        let places = table.columns.indices.filter { $0 != table.ownerIndex }
+        let isErasing = table.definition.tombstones == .bare
+        let places = table.columns.indices.filter { place in
+            place != table.ownerIndex
+                && !(isErasing && table.definition.keepsInTombstone(table.columns[place]))
+        }
         return !places.isEmpty
             && places.allSatisfy { place in
                 let type = table.columns[place].type

@@ -54,7 +54,7 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
 public enum TombstoneRule: String, Hashable, Sendable, CaseIterable {
     /// All values.
     case full
-    /// No values: only the id, the version, the times and the owner.
+    /// No values: only the id, the version, the times, the owner, and references that must not be null.
     case bare
 }
 

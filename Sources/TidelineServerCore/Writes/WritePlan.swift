@@ -158,7 +158,9 @@ package struct WritePlanner: Sendable {
         var image = stored
         for place in changed {
             if isErased {
-                if place != table.ownerIndex { image.values[place] = columns[place].erasedValue }
+                if !table.definition.keepsInTombstone(columns[place]) {
+                    image.values[place] = columns[place].erasedValue
+                }
             } else {
                 image.values[place] =
                     (operation.values[place] ?? columns[place].storedDefault).withoutNegativeZero

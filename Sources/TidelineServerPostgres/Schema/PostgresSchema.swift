@@ -353,7 +353,7 @@ enum PostgresSchema {
 
     /// Returns the columns of a tombstone without values, with their SQL.
     static func erasedCells(of table: TableDefinition) -> [(column: String, value: String)] {
-        table.schema.columns.filter { $0.name.lowercased() != table.owner?.lowercased() }
+        table.schema.columns.filter { !table.keepsInTombstone($0) }
             .map { column in
                 let form = PostgresColumn(column)
                 return (form.quoted, form.constant(column.erasedValue))

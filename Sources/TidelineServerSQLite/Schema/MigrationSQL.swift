@@ -88,7 +88,7 @@ extension ServerSchema {
     /// without columns.
     static func eraseTombstones(of table: TableDefinition) -> String? {
         let cells = table.schema.columns
-            .filter { $0.name.lowercased() != table.owner?.lowercased() }
+            .filter { !table.keepsInTombstone($0) }
             .map { (name: quoted($0.name), value: literal($0.erasedValue)) }
         guard !cells.isEmpty else { return nil }
         let sets = cells.map { "\($0.name) = \($0.value)" }.joined(separator: ", ")

@@ -45,10 +45,11 @@ struct AdoptedReferenceTests {
     }
 
     private func server(
-        _ tables: [TableDefinition]
+        _ tables: [TableDefinition],
+        _ changes: String = ""
     ) async throws -> (server: TestServer, url: String) {
         let url = try PostgresCluster.shared().database()
-        try PostgresConnection(PostgresAddress(url)).execute(Self.script)
+        try PostgresConnection(PostgresAddress(url)).execute(Self.script + changes)
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
         configuration.tables = tables
@@ -89,6 +90,33 @@ struct AdoptedReferenceTests {
         // The foreign key does not let the tombstone of the job stay.
         let psql = try PostgresConnection(PostgresAddress(url))
         #expect(try psql.run("SELECT count(*) FROM job").integer(0, 0) == 0)
+        await server.store.stop()
+    }
+
+    @Test("A delete that erases values keeps a reference that must not be null")
+    func erased() async throws {
+        let tables = Self.tables { tables in
+            tables[1].schema.columns = [
+                ColumnDefinition("customer_id", .string, nullable: false),
+                ColumnDefinition("title", .string),
+            ]
+            tables[1].tombstones = .bare
+        }
+        let (server, url) = try await server(
+            tables,
+            """
+            ALTER TABLE job ALTER customer_id SET NOT NULL, ADD title text COLLATE "C";
+            INSERT INTO job VALUES ('k', 'd', 'secret');
+            """
+        )
+        #expect(await server.send("PATCH", "/tables/job/j", #"{"title":"secret"}"#).status == 200)
+        #expect(await server.send("DELETE", "/tables/job/j").status == 204)
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try psql.execute("DELETE FROM job WHERE id = 'k'")
+        let left = try psql.run(
+            "SELECT string_agg(concat(customer_id, title), ' ' ORDER BY id) FROM job WHERE deleted"
+        )
+        #expect(left.text(0, 0) == "c d")
         await server.store.stop()
     }
 

@@ -133,6 +133,36 @@ import TidelineTestKit
         }
     }
 
+    @Test("A tombstone without values keeps a reference that must not be null", arguments: stores)
+    func references(onPostgres: Bool) async throws {
+        try await withDatabase(onPostgres) { database in
+            let child = TableDefinition(
+                "C",
+                columns: [
+                    ColumnDefinition("parentID", .string, nullable: false),
+                    ColumnDefinition("otherID", .string), ColumnDefinition("text", .string),
+                ],
+                tombstones: .bare,
+                references: ["parentID", "otherID"].map { TableReference($0, to: "T") }
+            )
+            var server = try await database.server([Self.table, child])
+            #expect(await server.send("POST", "/tables/T", #"{"id":"p"}"#).status == 201)
+            let body = #"{"id":"c","parentID":"p","otherID":"p","text":"secret"}"#
+            #expect(await server.send("POST", "/tables/C", body).status == 201)
+            #expect(await server.send("DELETE", "/tables/C/c").status == 204)
+            for _ in 0..<2 {
+                let answer = await server.send("GET", "/tables/C/c?__includeDeleted=true")
+                #expect(answer.row["parentID"] as? String == "p")
+                #expect(answer.row["otherID"] is NSNull && answer.row["text"] is NSNull)
+                #expect(answer.headers["Tideline-Tombstone"] == "bare")
+                // A start erases the values of earlier tombstones.
+                await server.store.stop()
+                server = try await database.server([Self.table, child])
+            }
+            await server.store.stop()
+        }
+    }
+
     @Test(
         "A read of a tombstone without values says so, even if the table keeps values now",
         arguments: stores
