@@ -12,6 +12,8 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     package var place: Int?
     /// The columns, or the name, of the constraint that rejected a row; nil for other errors.
     package var constraint: String?
+    /// The name of the constraint that rejected a row; empty for other errors.
+    package private(set) var constraintName = ""
     /// The schema and the table of the constraint that rejected a row; nil for other errors.
     package var relation: (schema: String, table: String)? {
         schema.isEmpty || table.isEmpty ? nil : (schema, table)
@@ -68,6 +70,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
             Self.quoting.contains(state.prefix(2)) ? "PostgreSQL rejected a value" : message
         guard state.hasPrefix("23") else { return }
         constraint = Self.constraint(result, state)
+        constraintName = Self.field(result, Self.constraintField)
         schema = Self.field(result, Self.schemaField)
         table = Self.field(result, Self.tableField)
     }

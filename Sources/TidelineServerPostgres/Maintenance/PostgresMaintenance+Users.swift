@@ -40,7 +40,8 @@ extension PostgresMaintenance {
                 )
             }
             try connection.run("DELETE FROM tideline.audit WHERE \"user\" = $1", [.text(user)])
-            for table in owned {
+            let keys = try PostgresForeignKeys.read(among: owned.map(\.table), connection)
+            for table in OwnedTable.childrenFirst(owned, keys) {
                 var gone = try table.forgetLog(user, connection)
                 // A server deletes the rows that refer to them.
                 if ReferenceRules.isReferenced(table.table.name, by: tables) {
@@ -53,16 +54,25 @@ extension PostgresMaintenance {
                         [.text(user)]
                     )
                 }
-                gone += try connection.run(
-                    """
-                    WITH gone AS (DELETE FROM \(table.relation) WHERE \(table.owner) = $1 RETURNING 1)
-                    SELECT count(*) FROM gone
-                    """,
-                    [.text(user)]
-                ).integer(0, 0)
+                do {
+                    gone += try table.forgetRows(user, connection)
+                } catch let error as PostgresError where error.state == "23503" {
+                    throw areReferenced(table, error)
+                }
                 if gone > 0 { try table.startOver(connection) }
             }
         }
+    }
+
+    /// Returns the error for rows of a user that a foreign key of other rows protects.
+    private func areReferenced(_ table: OwnedTable, _ error: PostgresError) -> DatabaseError {
+        DatabaseError(
+            .unavailable,
+            "\(address): the user's rows of table '\(table.table.name)' cannot be removed, because rows of table "
+                + "'\(error.relation?.table ?? "")' refer to them by the foreign key '\(error.constraintName)'. "
+                + "Set its columns to null in these rows, including deleted ones, or drop the foreign key, and run "
+                + "the command again."
+        )
     }
 
     /// Transfers the rows of a user to another user, with the entries of ledger and audit log.
@@ -191,6 +201,37 @@ private struct OwnedTable {
 
     private static func literal(_ text: String) -> String {
         "'" + text.replacing("'", with: "''") + "'"
+    }
+
+    /// Returns the tables in an order in which those with foreign keys precede the tables that the keys name.
+    static func childrenFirst(
+        _ tables: [OwnedTable],
+        _ keys: [String: [TableReference]]
+    ) -> [OwnedTable] {
+        var (left, sorted) = (tables, [OwnedTable]())
+        while !left.isEmpty {
+            let place = left.firstIndex { parent in
+                !left.contains { child in
+                    child.table.name != parent.table.name
+                        && keys[child.table.name, default: []]
+                            .contains { $0.table == parent.table.name }
+                }
+            }
+            // Among tables that refer to each other, no order is right for all rows.
+            sorted.append(left.remove(at: place ?? 0))
+        }
+        return sorted
+    }
+
+    /// Removes the rows of a user; returns their number.
+    func forgetRows(_ user: String, _ connection: PostgresConnection) throws -> Int64 {
+        try connection.run(
+            """
+            WITH gone AS (DELETE FROM \(relation) WHERE \(owner) = $1 RETURNING 1)
+            SELECT count(*) FROM gone
+            """,
+            [.text(user)]
+        ).integer(0, 0)
     }
 
     /// Removes the log entries of a user; returns their number.

@@ -44,16 +44,25 @@ struct AdoptedReferenceTests {
         return tables
     }
 
-    private func server(
+    private func adopt(
         _ tables: [TableDefinition],
         _ changes: String = ""
-    ) async throws -> (server: TestServer, url: String) {
+    ) throws -> (database: ServerDatabase, url: String) {
         let url = try PostgresCluster.shared().database()
         try PostgresConnection(PostgresAddress(url)).execute(Self.script + changes)
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
         configuration.tables = tables
-        try ServerDatabase(configuration).migrate()
+        let database = try ServerDatabase(configuration)
+        try database.migrate()
+        return (database, url)
+    }
+
+    private func server(
+        _ tables: [TableDefinition],
+        _ changes: String = ""
+    ) async throws -> (server: TestServer, url: String) {
+        let (_, url) = try adopt(tables, changes)
         return (try await TestServer(tables, onPostgres: true, database: url), url)
     }
 
@@ -118,6 +127,41 @@ struct AdoptedReferenceTests {
         )
         #expect(left.text(0, 0) == "c d")
         await server.store.stop()
+    }
+
+    @Test("The rows of a user are removed in the order that foreign keys require")
+    func forget() throws {
+        let tables = Self.tables { tables in
+            for place in 0..<2 {
+                tables[place].schema.columns.append(ColumnDefinition("who", .string))
+                tables[place].owner = "who"
+            }
+        }
+        let (database, url) = try adopt(
+            tables,
+            """
+            ALTER TABLE customer ADD who text COLLATE "C";
+            ALTER TABLE job ADD who text COLLATE "C", DROP CONSTRAINT job_customer_id_fkey,
+                ADD FOREIGN KEY (customer_id) REFERENCES customer (id);
+            UPDATE customer SET who = 'anna' WHERE id = 'c';
+            UPDATE job SET who = 'anna';
+            UPDATE note SET job_id = 'j';
+            """
+        )
+        let psql = try PostgresConnection(PostgresAddress(url))
+        func left() throws -> Int64 {
+            try psql.run(
+                "SELECT (SELECT count(*) FROM customer) + (SELECT count(*) FROM job)"
+            ).integer(0, 0)
+        }
+        // The note belongs to no user.
+        let error = #expect(throws: DatabaseError.self) { try database.forget(user: "anna") }
+        let text = error.map { "\($0)" } ?? ""
+        #expect(text.contains("table 'note'") && text.contains("'note_job_id_fkey'"), "\(text)")
+        #expect(try left() == 3)
+        try psql.execute("UPDATE note SET job_id = NULL")
+        try database.forget(user: "anna")
+        #expect(try left() == 1)
     }
 
     @Test("A declared reference takes precedence")
