@@ -124,6 +124,7 @@ extension QueueTransaction {
         }
         try unmasked.setTaken(try unmasked.taken(table) & (others | 1), table)
         try forgetQueries(of: account, table)
+        try forgetAccounts(of: table)
         return removed
     }
 

@@ -22,6 +22,9 @@ struct PageApply {
     /// The rows from before the server was restored; nil if there are none.
     private let former: FormerRows?
     private var hasFormer: Bool { former != nil }
+    /// The bit that flagged rows keep at the end of a read, because they may belong to another account; 0 if only
+    /// one account uses the table.
+    private let unclaimedBit: Int64
 
     init(queue: QueueTransaction, table: String, hold: QueryHold) throws {
         self.queue = queue
@@ -33,6 +36,8 @@ struct PageApply {
         pending = try queue.reader.pendingIDs(table)
         lost = try queue.reader.lostIDs(table)
         former = try queue.reader.former(table)
+        let isShared = try former != nil && queue.reader.isShared(table)
+        unclaimedBit = isShared ? MembershipMask.withoutID : 0
     }
 
     /// The numbers of stored and removed rows.
@@ -260,7 +265,8 @@ struct PageApply {
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = MembershipMask.bits(row) ?? 0
-        let rest = mask & ~bits
+        let isFormer = mask & MembershipMask.former != 0
+        let rest = mask & ~(isFormer ? bits & ~unclaimedBit : bits)
         counts.isWritten = true
         let item = id.text ?? ""
         if rest == 0, !pending.contains(ItemKey(item)), try !isRecordedLost(item) {

@@ -59,11 +59,14 @@ package struct PullCursor: Sendable, Hashable {
     /// table.
     package static let fileIdentityType = 16
 
-    /// The `keyType` of the account that sent the rows of a table before the table was pulled.
+    /// The `keyType` of the only account that pushed to a table or pulled it; empty if there are several.
     package static let senderType = 17
 
     /// The `keyType` of the epoch in the first responses to a push of a table that the device had not pulled.
     package static let firstSentEpochType = 18
+
+    /// The `keyType` of the account that read a table last; empty if none was signed in.
+    package static let readerType = 19
 
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {
         self.position = position

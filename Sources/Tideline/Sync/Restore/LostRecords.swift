@@ -101,6 +101,9 @@ package struct RestorePoint: Hashable, Sendable {
 extension MembershipMask {
     /// The bit of a row that was pulled before a restore and that no page has returned since.
     static let former: Int64 = 1 << 62
+
+    /// The bit of all pulls without an id, which may be those of any account.
+    static let withoutID: Int64 = 1 << Int64(QueryHold.withoutID)
 }
 
 extension Row {
@@ -255,10 +258,11 @@ extension QueueTransaction {
     /// requested again. The same applies to rows that this device sent before it pulled the table for the first time,
     /// because they may have been sent to several epochs, or to a server that sends no epoch with responses to writes.
     func meet(_ epoch: String?, endpoint: String, _ table: String) throws {
+        try noteReader(of: table)
         guard let epoch else { return }
         let known = try reader.epoch(table, endpoint: endpoint, otherThan: epoch)
         if let known, known != epoch {
-            try markFormerRows(table)
+            try markFormerRows(table, keepsUnclaimed: reader.isShared(table))
             for var record in try reader.lostRecords(table) where record.isChecked {
                 record.isChecked = false
                 try put(record)
@@ -294,8 +298,12 @@ extension QueueTransaction {
         }
     }
 
+    /// Sets the bit of former rows, and returns the number of rows.
+    ///
+    /// If `keepsUnclaimed`, a row that no query with an id holds also gets the bit of pulls without an id, which
+    /// no read clears. Such a row may belong to any account of the device, so that it is not requested by its id.
     @discardableResult
-    private func markFormerRows(_ table: String) throws -> Int {
+    private func markFormerRows(_ table: String, keepsUnclaimed: Bool = false) throws -> Int {
         var last: Value?
         var count = 0
         while true {
@@ -304,8 +312,11 @@ extension QueueTransaction {
             query.limit = Self.rowsAtOnce
             let rows = try unmasked.inner.rows(query, in: table)
             for row in rows where row.isFromServer {
-                let mask = MembershipMask.bits(row) ?? 0
-                try unmasked.inner.setMask(mask | MembershipMask.former, of: row, in: table)
+                var mask = (MembershipMask.bits(row) ?? 0) | MembershipMask.former
+                if keepsUnclaimed, mask == MembershipMask.former {
+                    mask |= MembershipMask.withoutID
+                }
+                try unmasked.inner.setMask(mask, of: row, in: table)
                 count += 1
             }
             guard rows.count == Self.rowsAtOnce else { return count }

@@ -224,8 +224,8 @@ struct LostRowCheck {
 
     /// Returns whether a row that the server does not return may belong to another account.
     private func mayBelongToOtherAccount(_ wasLost: Bool) throws -> Bool {
-        guard former.cause == .sent, let account = queue.account.id, !wasLost else { return false }
-        return try !queue.reader.isOnlySender(table, account)
+        guard former.cause == .sent, queue.account.id != nil, !wasLost else { return false }
+        return try queue.reader.isShared(table)
     }
 
     /// Stores the results for rows that were requested; `rows` are those that the server has.

@@ -1,17 +1,18 @@
-// RowSenders: the account whose rows this device sent to a table before it pulled the table, and the epoch of the first
+// RowSenders: the account that pushed the rows of a table or pulled them on this device, and the epoch of the first
 // responses.
 //
-// If a restored server does not return such a row, the row is lost only if it belongs to this account.
+// If a restored server does not return a row, the row is lost only if it belongs to the account that asks. The server
+// hides the rows of other accounts.
 
 import TidelineCore
 
 extension QueueReader {
-    /// Returns whether all rows that this device sent to a table before the first pull belong to this account.
-    func isOnlySender(_ table: String, _ account: String?) throws -> Bool {
-        guard let account, let sender = try config(table, "", PullCursor.senderType) else {
-            return false
-        }
-        return ItemKey(sender) == ItemKey(account)
+    /// Returns whether a table may have rows that the server hides from the account that is signed in, because
+    /// another account pushed to the table or pulled it on this device.
+    func isShared(_ table: String) throws -> Bool {
+        guard account != .unused else { return false }
+        let known = try config(table, "", PullCursor.senderType)
+        return known.map(ItemKey.init) != account.id.map(ItemKey.init)
     }
 
     fileprivate func hasServerRows(_ table: String) throws -> Bool {
@@ -19,43 +20,86 @@ extension QueueReader {
         query.limit = 1
         return try !store.rows(query, in: table).isEmpty
     }
+
+    /// Returns whether a table whose accounts were never stored may have rows of other accounts.
+    ///
+    /// An earlier version of the client stored no accounts after the first pull, but the queries of each account.
+    fileprivate func mayHaveRowsOfOthers(_ table: String, than account: String) throws -> Bool {
+        guard try wasPulled(table) else { return try hasServerRows(table) }
+        let view = AccountView.signedIn(account)
+        let isNumber = Filter.equal("keyType", .integer(Int64(QueryHold.numberType)))
+        let query = TableQuery(filter: .equal("table", .string(table)) && isNumber)
+        return try store.rows(query, in: SystemTables.config).contains { row in
+            guard let key = row["key"]?.text else { return false }
+            return !view.owns(key: key) && !AccountView.signedOut.owns(key: key)
+        }
+    }
 }
 
 extension QueueTransaction {
     /// The value for rows of several accounts, or of none; it is empty, because no account has an empty id.
-    private static let severalSenders = ""
+    private static let severalAccounts = ""
 
-    /// Stores which accounts sent rows to a table before its first pull, and the epoch of the first responses.
+    /// Stores which accounts sent rows to a table, and the epoch of the first responses before the first pull.
     ///
     /// It is called before the outcomes of the push are stored.
     func noteSenders(of decidedOperations: [DecidedOperation], endpoint: String?) throws {
         var senders: [String: Set<ItemKey>] = [:]
         for operation in decidedOperations.map(\.operation) {
-            let sender = operation.account ?? Self.severalSenders
+            let sender = operation.account ?? Self.severalAccounts
             senders[operation.table, default: []].insert(ItemKey(sender))
         }
-        for (table, found) in senders where try !reader.wasPulled(table) {
-            let known = try reader.config(table, "", PullCursor.senderType)
-            // Rows that an earlier version sent may belong to any account.
-            let isUnknown = try known == nil && reader.hasServerRows(table)
-            let all = found.union(known.map { [ItemKey($0)] } ?? [])
-            let sender = all.count == 1 && !isUnknown ? decidedOperations.sender(table) : nil
-            _ = try set(sender ?? Self.severalSenders, table, "", PullCursor.senderType)
+        for (table, found) in senders {
+            let isFirst = try !reader.wasPulled(table)
+            // After the first pull, an app without accounts stores nothing.
+            for sender in found where isFirst || !sender.text.isEmpty {
+                try note(sender.text, of: table)
+            }
             // If the first responses had no epoch, a later one is stored. It cannot show a restore before it.
-            if let endpoint, let epoch = decidedOperations.onlyEpoch(table),
+            if isFirst, let endpoint, let epoch = decidedOperations.onlyEpoch(table),
                 try reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
             {
                 _ = try set(epoch, table, endpoint, PullCursor.firstSentEpochType)
             }
         }
     }
+
+    /// Stores which account reads a table, before the rows of a response are stored.
+    ///
+    /// If another account read the table last, it may have flagged rows that only its queries held. They are no longer
+    /// requested, because the server may hide them from this account.
+    func noteReader(of table: String) throws {
+        guard account != .unused else { return }
+        if let id = account.id { try note(id, of: table) }
+        let isOther = try set(account.id ?? "", table, "", PullCursor.readerType)
+        guard isOther, let former = try reader.former(table), former.cause != .sent,
+            try reader.isShared(table)
+        else { return }
+        var query = TableQuery(filter: .equal(MembershipMask.name, .integer(MembershipMask.former)))
+        query.select = [SystemColumn.id]
+        let mask = MembershipMask.former | MembershipMask.withoutID
+        for row in try unmasked.inner.rows(query, in: table) {
+            try unmasked.inner.setMask(mask, of: row, in: table)
+        }
+    }
+
+    /// Forgets which accounts used a table that has no row of the server any longer.
+    func forgetAccounts(of table: String) throws {
+        guard try !reader.hasServerRows(table) else { return }
+        for type in [PullCursor.senderType, PullCursor.readerType] {
+            _ = try set(nil, table, "", type)
+        }
+    }
+
+    private func note(_ account: String, of table: String) throws {
+        let known = try reader.config(table, "", PullCursor.senderType)
+        guard known.map(ItemKey.init) != ItemKey(account) else { return }
+        let isOnly = try known == nil && !reader.mayHaveRowsOfOthers(table, than: account)
+        _ = try set(isOnly ? account : Self.severalAccounts, table, "", PullCursor.senderType)
+    }
 }
 
 extension [DecidedOperation] {
-    fileprivate func sender(_ table: String) -> String? {
-        first { $0.operation.table == table }?.operation.account
-    }
-
     /// The epoch of all responses about a table; nil if they differ or have none.
     fileprivate func onlyEpoch(_ table: String) -> String? {
         let epochs = Set(lazy.filter { $0.operation.table == table }.map(\.answer.epoch))

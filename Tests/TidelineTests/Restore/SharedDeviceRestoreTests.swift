@@ -1,0 +1,104 @@
+// SharedDeviceRestoreTests: devices that several accounts use, whose server was restored from a backup.
+
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestSupport
+
+@Suite struct SharedDeviceRestoreTests {
+    private static func ids(_ device: Device) async throws -> [String] {
+        try await device.todos().read(sortedBy: [.ascending(\.id)]).map(\.id)
+    }
+
+    @Test(
+        "A row that another account pulled without a query id does not count as lost",
+        arguments: LostRowPolicy.allCases
+    )
+    func pulledByAnotherAccountWithoutAnID(policy: LostRowPolicy) async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await Device(server, authentication: signIn, lostRows: policy)
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: nil)
+            try await server.restore(backup)
+            signIn.change(to: "ben")
+            for _ in 0..<2 {
+                let result = try await device.todos().pull(queryID: nil)
+                #expect(result.lost == 0 && result.removed == 0)
+            }
+            #expect(try await device.context.lostRowCount == 0)
+            #expect(try await device.queue() == [])
+            #expect(try await Self.ids(device) == ["anna's"])
+        }
+    }
+
+    @Test(
+        "A row that another account sent and never pulled does not count as lost",
+        arguments: LostRowPolicy.allCases
+    )
+    func sentByAnotherAccount(policy: LostRowPolicy) async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("ben")
+            let device = try await Device(server, authentication: signIn, lostRows: policy)
+            let backup = try server.backup()
+            try await device.todos().pull(queryID: "all")
+            signIn.change(to: "anna")
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await server.restore(backup)
+            signIn.change(to: "ben")
+            for _ in 0..<2 {
+                let result = try await device.todos().pull(queryID: "all")
+                #expect(result.lost == 0 && result.removed == 0)
+            }
+            #expect(try await device.context.lostRowCount == 0)
+            #expect(try await device.queue() == [])
+            #expect(try await Self.ids(device) == ["anna's"])
+        }
+    }
+
+    @Test("A row of an account's own query is lost for that account only")
+    func ownQuery() async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("ben")
+            let device = try await Device(server, authentication: signIn)
+            let backup = try server.backup()
+            try await device.todos().pull(queryID: "some", where: { $0.text == "ben" })
+            signIn.change(to: "anna")
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: "all")
+            try await server.restore(backup)
+            signIn.change(to: "ben")
+            let result = try await device.todos().pull(queryID: "some", where: { $0.text == "ben" })
+            #expect(result.lost == 0 && result.removed == 0)
+            signIn.change(to: "anna")
+            #expect(try await device.todos().pull(queryID: "all").lost == 1)
+            #expect(try await device.context.lostRows().map(\.itemID) == ["anna's"])
+            signIn.change(to: "ben")
+            #expect(try await device.context.lostRows().isEmpty)
+        }
+    }
+
+    @Test("After a purge of the former account, the rows of a pull without a query id are lost")
+    func purgedAccount() async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await Device(server, authentication: signIn)
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await device.context.purge(account: "anna")
+            try await server.restore(backup)
+            signIn.change(to: "ben")
+            try await device.todos().insert(Todo(id: "ben's", text: "ben"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: nil)
+            try await server.restore(backup)
+            #expect(try await device.todos().pull(queryID: nil).lost == 1)
+            #expect(try await device.context.lostRows().map(\.itemID) == ["ben's"])
+        }
+    }
+}
