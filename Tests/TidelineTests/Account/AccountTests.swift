@@ -243,6 +243,23 @@ import TidelineTestSupport
         #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
     }
 
+    @Test("A purge of an account does not bring back a row that the account has deleted")
+    func aPurgeOfAnAccountKeepsItsDeletes() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "anna")
+        try await todos.delete(id: "a")
+        signIn.change(to: "ben")
+        try await device.context.purge(account: "anna", force: true)
+        #expect(try await todos.read().map(\.id) == ["b"])
+        #expect(try await device.queue() == [])
+    }
+
     @Test("Purged values are in none of the store's files", arguments: [true, false])
     func purgedValuesAreInNoFile(ofAccount: Bool) async throws {
         try await withTemporaryFile { path in

@@ -85,7 +85,12 @@ struct PurgeRunner {
                         }
                     }
                     for record in lost { try queue.removeLost(record.table, record.itemID) }
+                    let deleted = try queue.deletedRows(of: operations)
                     try queue.drop(operations)
+                    for row in deleted {
+                        try watch.check()
+                        try queue.store.delete(ids: [.string(row.itemID)], in: row.table)
+                    }
                     var removed = 0
                     for table in queue.catalog.syncedNames {
                         let released = try queue.release(
@@ -128,6 +133,21 @@ struct PurgeRunner {
 }
 
 extension QueueTransaction {
+    /// Returns the rows that operations deleted on this device, and that are still absent.
+    ///
+    /// When the operations are dropped, these rows come back, with the membership of a new row. A query of another
+    /// account that contains one returns it again, because the cursors of the table are reset.
+    fileprivate func deletedRows(of operations: [QueuedOperation]) throws -> Set<RowKey> {
+        var rows: Set<RowKey> = []
+        for operation in operations where operation.kind == .delete {
+            guard catalog.names(tableOf: operation),
+                try store.row(id: .string(operation.itemID), in: operation.table) == nil
+            else { continue }
+            rows.insert(operation.row)
+        }
+        return rows
+    }
+
     /// Returns the ids that belong to lost rows.
     fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
         let records = try reader.lostRecords(table)
