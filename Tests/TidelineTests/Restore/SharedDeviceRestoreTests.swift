@@ -101,4 +101,38 @@ import TidelineTestSupport
             #expect(try await device.context.lostRows().map(\.itemID) == ["ben's"])
         }
     }
+
+    @Test("A lost row of another account is neither changed nor purged")
+    func lostByAnotherAccount() async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await Device(server, authentication: signIn)
+            let todos = try device.todos()
+            let backup = try server.backup()
+            try await todos.insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await todos.pull(queryID: "all")
+            try await server.restore(backup)
+            #expect(try await todos.pull(queryID: "all").lost == 1)
+            signIn.change(to: "ben")
+            try await todos.insert(Todo(id: "ben's", text: "ben"))
+            try await device.context.push()
+            for call in [
+                { try await device.todos().update(id: "anna's") { $0.text = "ben" } },
+                { try await device.todos().delete(id: "anna's") },
+            ] as [@Sendable () async throws -> Void] {
+                #expect(await code(call) == .otherAccount)
+            }
+            try await todos.purge(where: { $0.id == "ben's" })
+            #expect(try await Self.ids(device) == ["anna's"])
+            for force in [false, true] {
+                try await todos.purge(force: force)
+                #expect(try await Self.ids(device) == ["anna's"])
+            }
+            signIn.change(to: "anna")
+            #expect(try await device.context.lostRows().map(\.itemID) == ["anna's"])
+            try await todos.update(id: "anna's") { $0.text = "again" }
+            #expect(try await device.queue() == ["insert anna's"])
+        }
+    }
 }

@@ -72,6 +72,15 @@ extension QueueTransaction {
         throw SyncError.otherAccount(other)
     }
 
+    /// - Throws: ``SyncError`` with code `otherAccount` if another account lost the row when the server was restored:
+    ///   this device may have the only copy.
+    func checkLost(_ table: String, _ itemID: String) throws {
+        guard account != .unused, let lost = try reader.lost(table, itemID),
+            lost.belongsToOther(than: account)
+        else { return }
+        throw SyncError.lostByOtherAccount(table: table, id: itemID)
+    }
+
     /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
     func drop(_ operations: [QueuedOperation]) throws {
         // The last operation of a row is handled first, so that no operation follows the remaining ones.
@@ -184,6 +193,16 @@ extension SyncError {
             """
             Row '\(operation.itemID)' of table '\(operation.table)' has pending changes that were made \
             \(origin)
+            """
+        )
+    }
+
+    fileprivate static func lostByOtherAccount(table: String, id: String) -> SyncError {
+        SyncError(
+            .otherAccount,
+            """
+            Row '\(id)' of table '\(table)' was lost by the restored server, and belongs to another account. \
+            Sign in with that account, or call purge(account:force:) for it.
             """
         )
     }

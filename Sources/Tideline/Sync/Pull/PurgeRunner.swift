@@ -179,14 +179,17 @@ extension QueueTransaction {
     }
 
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
-    /// of the rows that are kept because they have operations of another account.
+    /// of the rows that are kept because they have operations of another account, or were lost by one.
     fileprivate func purged(
         _ filter: Filter?,
         _ table: String
     ) throws -> (ids: [String], dropped: [QueuedOperation], others: Set<ItemKey>) {
         let isPending = try reader.count(table: table) > 0
         let all = isPending ? try reader.operations().filter { $0.table == table } : []
-        let others = Set(all.filter { !account.owns($0) }.map { ItemKey($0.itemID) })
+        var others = Set(all.filter { !account.owns($0) }.map { ItemKey($0.itemID) })
+        for record in try reader.lostRecords(table) where record.belongsToOther(than: account) {
+            others.insert(ItemKey(record.itemID))
+        }
         let ids = try reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }
         let purged = Set(ids.map(ItemKey.init))
         let dropped = all.filter(account.owns).filter {

@@ -27,6 +27,7 @@ struct LocalChanges {
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
         try queue.checkAccount(operations)
+        if operations.isEmpty { try queue.checkLost(table, id) }
         guard operations.count > 1, let first = operations.first, first.state == .parked,
             first.damage == nil
         else { return operations }

@@ -43,6 +43,14 @@ struct LostRecord: Sendable, Hashable {
         self.server = server
     }
 
+    /// Returns whether the row was lost by another account, which decides about it.
+    ///
+    /// Rows that were lost while no account was signed in belong to every account.
+    func belongsToOther(than view: AccountView) -> Bool {
+        guard view != .unused, let account else { return false }
+        return view.id.map(ItemKey.init) != ItemKey(account)
+    }
+
     /// Returns the operation that updates the restored server's row, or inserts the row.
     func based(_ change: QueuedOperation) -> QueuedOperation {
         var operation = change
