@@ -6,6 +6,7 @@ import Testing
 import Tideline
 import TidelineCore
 import TidelineSQLite
+import TidelineServerCore
 import TidelineTestKit
 import TidelineTestSupport
 
@@ -188,6 +189,44 @@ import TidelineTestSupport
         }
         #expect(rejected == .badResponse)
         #expect(try await device.rows().count == 19)
+    }
+
+    @Test("A repair of the whole table keeps rows that the server hides from the account")
+    func rowsOfAnotherAccountStay() async throws {
+        var table = TableDefinition(
+            "Todo",
+            columns: [
+                ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean),
+                ColumnDefinition("rank", .integer),
+            ]
+        )
+        table.owner = "userId"
+        let server = try await InProcessServer(
+            tables: [table],
+            environment: ServerEnvironment(
+                now: { 1_800_000_000_000_000 },
+                makeID: ServerEnvironment.live.makeID
+            ),
+            authenticator: Authenticator { (token, _) throws(TokenRejection) in
+                CheckedToken(user: User(id: String(token.prefix { $0 != "-" })))
+            }
+        )
+        let signIn = SignIn("anna")
+        let device = try await Device(
+            server.transport,
+            tables: [Todo.self],
+            authentication: signIn
+        )
+        for account in ["anna", "ben"] {
+            signIn.change(to: account)
+            try await device.todos().insert(Todo(id: account, text: account))
+            try await device.context.push()
+            try await device.todos().pull(queryID: "all")
+        }
+        let result = try await device.todos().verify(queryID: nil, repair: true)
+        #expect(result.isEqual && result.repaired == 0)
+        let rows = try await device.todos().read(sortedBy: [.ascending(\.id)])
+        #expect(rows.map(\.id) == ["anna", "ben"])
     }
 
     @Test("Verification of a query ID that was never pulled throws an error")

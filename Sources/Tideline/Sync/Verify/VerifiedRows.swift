@@ -10,6 +10,8 @@ struct VerifiedRow: Hashable {
     var isUncertain = false
     /// Whether the row was pulled before the server was restored, and has not been checked since.
     var isOfFormerEpoch = false
+    /// Whether only queries of other accounts hold the row, which the server may hide from this account.
+    var isOfOtherAccount = false
 }
 
 /// The rows of a range, in the byte order of their ids.
@@ -30,6 +32,7 @@ struct VerifiedRows {
         var query = TableQuery(filter: range.filter)
         query.order = [SortKey(column: SystemColumn.id)]
         query.select = [SystemColumn.id, SystemColumn.version, MembershipMask.name]
+        let others = try bit == nil ? reader.otherAccountBits(table) : 0
         let uncertain = Set(try reader.store.uncertainRows(range.filter, in: table).ids)
         for row in try reader.store.rows(query, in: table) {
             guard !pending.contains(ItemKey(row.id)) else { continue }
@@ -40,7 +43,9 @@ struct VerifiedRows {
                     id: row.id,
                     version: row.version,
                     isUncertain: uncertain.contains(row.id),
-                    isOfFormerEpoch: mask & MembershipMask.former != 0
+                    isOfFormerEpoch: mask & MembershipMask.former != 0,
+                    isOfOtherAccount: mask & others != 0
+                        && mask & ~(others | MembershipMask.former) == 0
                 )
             )
         }
@@ -85,6 +90,11 @@ struct VerifiedRows {
 }
 
 extension QueueReader {
+    /// Returns the bits of the queries of other accounts.
+    fileprivate func otherAccountBits(_ table: String) throws -> Int64 {
+        try account == .unused ? 0 : bits(of: account, table, isOwn: false)
+    }
+
     /// Returns a row with its membership mask.
     fileprivate func maskedRow(_ id: String, _ table: String) throws -> Row? {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))

@@ -233,6 +233,7 @@ private struct VerifySteps: Sendable {
             // The next pull finds out whether the server lost those of a former epoch.
             let left = local.rows.filter {
                 here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
+                    && !$0.isOfOtherAccount
             }
             let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
             found.lost += left.count - surplus.count
@@ -246,7 +247,8 @@ private struct VerifySteps: Sendable {
             let page = try PageApply(queue: queue, table: table, hold: hold)
             try page.replace(wrong + proven)
             try page.remove(deleted: leaving.filter { deleted.contains(ItemKey($0)) })
-            try page.release(leaving, bits: bit ?? -1)
+            let others = try queue.unmasked.otherAccountBits(table)
+            try page.release(leaving, bits: bit ?? ~(others | MembershipMask.former))
             found.repaired = wrong.count + leaving.count
             return found
         }
@@ -289,7 +291,7 @@ private struct VerifySteps: Sendable {
         let known = Set(rows.map { ItemKey($0.id) })
         let surplus = try await engine.read { [table, bit] reader in
             let local = try VerifiedRows(reader, table, bit: bit, range)
-            return local.rows.map(\.id).filter { id in
+            return local.rows.filter { !$0.isOfOtherAccount }.map(\.id).filter { id in
                 !known.contains(ItemKey(id)) && !local.pending.contains(ItemKey(id))
             }
         }
