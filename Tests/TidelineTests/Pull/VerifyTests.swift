@@ -191,6 +191,25 @@ import TidelineTestSupport
         #expect(try await device.rows().count == 19)
     }
 
+    @Test("A repair keeps rows of another query with the same number")
+    func sharedNumber() async throws {
+        let server = try await server(63)
+        let device = try await Device(server.transport)
+        let todos = try device.todos()
+        for number in 1...62 {
+            try await todos.pull(queryID: "q\(number)", where: { $0.rank == number })
+        }
+        #expect(try await todos.count() == 62)
+        let kept = try await todos.verify(queryID: "q62", repair: true)
+        #expect(kept.isEqual && kept.repaired == 0)
+        #expect(try await todos.count() == 62)
+        try await SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self).delete(id: "r62")
+        #expect(try await todos.verify(queryID: "q62", repair: true).repaired == 1)
+        #expect(try await todos.count() == 61)
+        #expect(try await todos.read(id: "r61") != nil)
+    }
+
     @Test("A repair of the whole table keeps rows that the server hides from the account")
     func rowsOfAnotherAccountStay() async throws {
         var table = TableDefinition(

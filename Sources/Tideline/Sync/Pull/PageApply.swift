@@ -11,6 +11,9 @@ struct PageApply {
     let table: String
     /// The bit of the query.
     let bit: Int64
+    /// The bit to clear for a row that the query no longer contains; 0 if other queries with the same bit may
+    /// contain the row.
+    private let leavingBit: Int64
     /// The bits of former reads during a complete read; otherwise nil.
     let formerBits: Int64?
     /// The bits of all other queries of the table.
@@ -30,6 +33,7 @@ struct PageApply {
         self.queue = queue
         self.table = table
         bit = hold.bit
+        leavingBit = hold.isShared ? 0 : hold.bit
         formerBits = hold.formerBits
         otherBits = try queue.unmasked.taken(table) & ~hold.bit & ~(hold.formerBits ?? 0)
         store = queue.unmasked.inner
@@ -108,7 +112,7 @@ struct PageApply {
             if removal == .changed {
                 try store(&puts, &counts)
                 try remove(&deletes, &counts)
-                try release(id, bit, &counts)
+                try release(id, leavingBit, &counts)
                 continue
             }
             let isTombstone = deleted.value(in: row) == true
@@ -231,7 +235,7 @@ struct PageApply {
     ) throws {
         counts.isWritten = true
         let key = Value.string(id)
-        if removal == .changed { return try release(key, bit, &counts) }
+        if removal == .changed { return try release(key, leavingBit, &counts) }
         guard let stored = try store.row(id: key, in: table),
             var record = try queue.reader.lost(table, id)
         else { return try queue.removeLost(table, id) }
@@ -285,7 +289,7 @@ struct PageApply {
         _ counts: inout Counts
     ) throws {
         counts.isWritten = true
-        if removal == .changed { return try release(key, bit, &counts) }
+        if removal == .changed { return try release(key, leavingBit, &counts) }
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         if let stored = try store.row(id: key, in: table), removal == nil {
             // The server has returned the row since the restore, so the state that later replaces the operation

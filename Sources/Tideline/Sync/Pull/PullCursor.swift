@@ -100,6 +100,8 @@ package struct QueryHold: Sendable, Hashable {
 
     package var bit: Int64 { 1 << Int64(number) }
     package var isReading: Bool { formerBits != nil }
+    /// Whether other queries may have the same number.
+    package var isShared: Bool { number == Self.shared }
 
     package init(number: Int, formerBits: Int64?) {
         self.number = number

@@ -234,6 +234,8 @@ private struct VerifySteps: Sendable {
             let left = local.rows.filter {
                 here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
                     && !$0.isOfOtherAccount
+                    // Another query with the same bit may contain it, unless the server has deleted it.
+                    && (!hold.isShared || deleted.contains(ItemKey($0.id)))
             }
             let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
             found.lost += left.count - surplus.count
@@ -281,13 +283,15 @@ private struct VerifySteps: Sendable {
 
     /// Returns the rows of a range that the server has deleted, among those of the device that it does not return.
     ///
-    /// The server is asked only if records on this device would be deleted with them.
+    /// The server is asked only if records on this device would be deleted with them, or if other queries have the bit
+    /// of this query.
     private func deletedRows(
         _ range: IDRange,
         without rows: [Row],
         _ fetched: inout Fetched
     ) async throws -> Set<ItemKey> {
-        guard repair, !engine.catalog.references.localChildren(of: table).isEmpty else { return [] }
+        let hasChildren = !engine.catalog.references.localChildren(of: table).isEmpty
+        guard repair, hasChildren || hold?.isShared == true else { return [] }
         let known = Set(rows.map { ItemKey($0.id) })
         let surplus = try await engine.read { [table, bit] reader in
             let local = try VerifiedRows(reader, table, bit: bit, range)
