@@ -243,6 +243,24 @@ import TidelineTestSupport
         #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
     }
 
+    @Test("A purge of an account removes the rows that the account adopted")
+    func aPurgeOfAnAccountRemovesAdoptedRows() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("public", 1)]))
+        try await todos.pull(queryID: "public")
+        try await todos.insert(Todo(id: "n", text: "nobody's"))
+        signIn.change(to: "anna")
+        try await device.context.adopt(anonymousWork: true)
+        transport.add(.json(201, serverRow("n", 2, text: "nobody's")))
+        try await device.context.push()
+        transport.add(page([serverRow("n", 2, text: "nobody's")]))
+        try await todos.pull(queryID: "all")
+        try await device.context.purge(account: "anna")
+        #expect(try await todos.read().map(\.id) == ["public"])
+    }
+
     @Test("A purge of an account does not bring back a row that the account has deleted")
     func aPurgeOfAnAccountKeepsItsDeletes() async throws {
         let device = try await device()

@@ -30,6 +30,7 @@ struct AccountChanges {
             for var operation in operations {
                 operation.account = account
                 try queue.put(operation)
+                if operation.kind == .insert { try queue.adoptRow(of: operation) }
             }
             return operations.count
         }
@@ -65,6 +66,25 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
+    /// Gives a row that was inserted without an account the membership of a row that this account inserts.
+    ///
+    /// Otherwise, the row would stay when the account's data is purged.
+    fileprivate func adoptRow(of operation: QueuedOperation) throws {
+        let table = operation.table
+        guard catalog.names(tableOf: operation),
+            let row = try unmasked.inner.row(id: .string(operation.itemID), in: table)
+        else { return }
+        let others = try unmasked.otherAccountBits(table)
+        let mask = try (MembershipMask.bits(row) ?? 0) & ~others | unmasked.newBits(table)
+        let value = mask == 0 ? Value.null : .integer(mask)
+        try unmasked.inner.set(
+            MembershipMask.name,
+            to: value,
+            ofRow: row[SystemColumn.id] ?? .null,
+            in: table
+        )
+    }
+
     /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another account: a
     ///   change can neither be merged into it nor follow it.
     func checkAccount(_ operations: [QueuedOperation]) throws {
