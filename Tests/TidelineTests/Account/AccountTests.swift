@@ -311,6 +311,33 @@ import TidelineTestSupport
         }
     }
 
+    @Test("Values of a row that left before a purge of its account are in no file")
+    func valuesOfARowThatLeftAreInNoFile() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                authentication: signIn,
+                generation: .datasync
+            )
+            let todos = try device.todos()
+            let secret = "a-secret-of-anna"
+            transport.add(page([serverRow("a", 1, text: secret + "-1")]))
+            try await todos.pull(queryID: "all")
+            try await todos.update(id: "a") { $0.text = secret + "-2" }
+            transport.add(.json(200, serverRow("a", 2, text: secret + "-2")))
+            #expect(try await device.push() == nil)
+            transport.add(page([serverRow("a", 3, text: "", deleted: true)]), page([]))
+            try await todos.pull(queryID: "all")
+            #expect(try await todos.count() == 0)
+            let states = "SELECT count(*) FROM \"MS_TableOwnStates\""
+            #expect(try Database(path: path).integer(states) != 0)
+            try await device.context.purge(account: "anna")
+            #expect(try Database(path: path).integer(states) == 0)
+            #expect(!Self.isAnywhere(secret, path))
+        }
+    }
+
     /// The WAL is emptied after the read.
     @Test("A long read blocks neither a purge nor the next insert")
     func aLongReadDoesNotBlockAPurge() async throws {

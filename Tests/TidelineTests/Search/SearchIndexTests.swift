@@ -332,4 +332,24 @@ import TidelineTestSupport
             try SearchScene.checkIndex(path)
         }
     }
+
+    @Test("Words of unsent rows are erased by a purge of their account")
+    func purgesAccount() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                ScriptedTransport(),
+                store: SearchScene.store(path),
+                tables: [Ticket.self],
+                authentication: SignIn("anna")
+            )
+            try await SearchScene.tickets(device).insert(
+                (0..<50).map { Ticket(id: "t\($0)", title: "lamp", notes: Self.secret) }
+            )
+            #expect(try wordsInIndex(path) == [Self.secret: 50])
+            try await device.context.purge(account: "anna", force: true)
+            #expect(try wordsInIndex(path) == [:])
+            try await (device.store as? SQLiteStore)?.close()
+            #expect(try !isInFile(path))
+        }
+    }
 }

@@ -132,18 +132,15 @@ extension QueueTransaction {
             query.select = [SystemColumn.id]
             query.limit = Self.rowsAtOnce
             let ids = try unmasked.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
-            var gone: [String] = []
             for id in ids {
                 guard let row = try unmasked.inner.row(id: id, in: table) else { continue }
                 let mask = MembershipMask.bits(row) ?? 0
                 if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
                     removed += try unmasked.inner.delete(ids: [id], in: table)
-                    gone.append(row.id)
                 } else if mask & own != 0 {
                     try unmasked.inner.setMask(mask & ~own, of: row, in: table)
                 }
             }
-            try forgetOwnStates(of: gone, in: table)
             if removed - reported >= Self.rowsAtOnce {
                 events?.send(.rowsRemoved(table: table, removed: removed))
                 reported = removed
@@ -152,6 +149,11 @@ extension QueueTransaction {
             last = ids.last
         }
         try unmasked.setTaken(try unmasked.taken(table) & (others | 1), table)
+        // Rows that left before the purge may also have states.
+        try forgetOwnStates(in: table) { id in
+            if pending.contains(ItemKey(id)) { return true }
+            return try unmasked.inner.row(id: .string(id), in: table) != nil
+        }
         try forgetQueries(of: account, table)
         try forgetAccounts(of: table)
         return removed

@@ -304,9 +304,10 @@ extension QueueTransaction {
         }
     }
 
-    /// Removes the states of a table, including those of rows that are no longer stored; `kept` are the ids to
-    /// keep.
-    func forgetOwnStates(in table: String, except kept: Set<ItemKey>) throws {
+    /// Removes the states of a table, including those of rows that are no longer stored.
+    ///
+    /// `isKept` returns whether the states of a row are kept, by its id.
+    func forgetOwnStates(in table: String, unless isKept: (String) throws -> Bool) throws {
         var last: Int64 = 0
         while true {
             try watch?.check()
@@ -316,7 +317,7 @@ extension QueueTransaction {
                 limit: Self.ownStatesAtOnce
             )
             guard let newest = page.last else { return }
-            for (key, state) in page where !kept.contains(ItemKey(key.itemID)) {
+            for (key, state) in page where try !isKept(key.itemID) {
                 try forget([state], of: key)
             }
             last = newest.state.id

@@ -44,10 +44,13 @@ struct PurgeRunner {
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         engine.events.send(.rowsRemoved(table: table, removed: removed))
                     }
-                    if removed > 0 { try queue.store.eraseRemovedWords(in: table) }
+                    // Rows that left before the purge may also have words in the index.
+                    try queue.store.eraseRemovedWords(in: table)
                     // The purged rows are older than the cursors, so no pull would fetch them again.
                     try queue.resetCursors(table)
-                    if filter == nil { try queue.forgetOwnStates(in: table, except: others) }
+                    if filter == nil {
+                        try queue.forgetOwnStates(in: table) { others.contains(ItemKey($0)) }
+                    }
                     for operation in dropped { try queue.endInsert(operation) }
                     try watch.check()
                     return removed
@@ -93,13 +96,9 @@ struct PurgeRunner {
                     }
                     var removed = 0
                     for table in queue.catalog.syncedNames {
-                        let released = try queue.release(
-                            .signedIn(account),
-                            table,
-                            engine.events
-                        )
-                        if released > 0 { try queue.store.eraseRemovedWords(in: table) }
-                        removed += released
+                        removed += try queue.release(.signedIn(account), table, engine.events)
+                        // The dropped operations and earlier pulls have removed rows, too.
+                        try queue.store.eraseRemovedWords(in: table)
                     }
                     try watch.check()
                     return removed
