@@ -31,6 +31,8 @@ extension SyncClient {
     public func stopSyncing() { automatic.stop() }
 
     /// Resumes automatic sync after a sign-in.
+    ///
+    /// If the last sync was that of another account, everything is synced.
     public func resumeSyncing() { automatic.handle(.token) }
 
     /// Reports that the signed-in account, its token or its rights have changed, for example by a new role.

@@ -158,6 +158,36 @@ import TidelineTestSupport
         for try await rows in todos.observe() where rows.first?.version != nil { break }
     }
 
+    @Test("A sign-in of another account syncs everything")
+    func aSignInOfAnotherAccountSyncsEverything() async throws {
+        let transport = ScriptedTransport(otherwise: page([]))
+        let signIn = SignIn("anna")
+        let device = try await Device(
+            Link(transport),
+            tables: [Todo.self],
+            authentication: signIn,
+            generation: .datasync,
+            environment: Self.environment()
+        )
+        var policy = SyncPolicy()
+        policy.isLive = false
+        policy.interval = nil
+        let events = device.context.events
+        try device.client.startSyncing(policy)
+        defer { device.client.stopSyncing() }
+        var pulls = 0
+        for await event in events where event.kind == .pullFinished {
+            pulls += 1
+            if pulls == 2 { break }
+            for await status in device.client.syncStatus where status == .idle { break }
+            signIn.change(to: "ben")
+            device.client.resumeSyncing()
+        }
+        let lists = transport.sent.filter { $0.target.hasPrefix("/tables/Todo") }
+        #expect(lists.first?.bearer == "Bearer anna-token-1")
+        #expect(lists.last?.bearer == "Bearer ben-token-1")
+    }
+
     @Test("A failed pull of a forbidden table does not end the other pulls")
     func aForbiddenTableEndsNoOtherPull() async throws {
         let server = try await makeServer()

@@ -14,6 +14,9 @@ struct SyncRunner: Sendable {
     private let pulled = PulledTables()
     private let inbox: AsyncStream<SyncMachine.Event>
     private let send: @Sendable (SyncMachine.Event) -> Void
+    /// The calls of the app after a sign-in.
+    private let signIns: AsyncStream<Void>
+    private let signIn: @Sendable () -> Void
 
     init(
         _ engine: SyncEngine,
@@ -28,13 +31,27 @@ struct SyncRunner: Sendable {
         let (stream, continuation) = AsyncStream.makeStream(of: SyncMachine.Event.self)
         inbox = stream
         send = { continuation.yield($0) }
+        let (calls, caller) = AsyncStream.makeStream(of: Void.self)
+        signIns = calls
+        signIn = { caller.yield() }
     }
 
     /// Handles an event from outside, such as a sign-in.
     func handle(_ event: SyncMachine.Event) {
+        // The account is known only after a call of the app's code.
+        if event == .token { return signIn() }
         send(event)
         // The server decides by the token which tables a stream reports.
         if event == .accountChanged { pulled.reopen() }
+    }
+
+    /// Handles a sign-in; if another account than that of the last sync signed in, everything is synced.
+    private func handleSignIn() async {
+        if pulled.isOther(await engine.account()) {
+            handle(.accountChanged)
+        } else {
+            send(.token)
+        }
     }
 
     /// Syncs until the task is cancelled.
@@ -52,6 +69,7 @@ struct SyncRunner: Sendable {
                 group.addTask { for await _ in periods { reportBusyPeriods(of: busy) } }
             }
             group.addTask { for await step in steps { send(.progress(step)) } }
+            group.addTask { for await _ in signIns { await handleSignIn() } }
             group.addTask {
                 for await isUp in engine.environment.networkPaths() {
                     send(.network(isUp: isUp))
@@ -165,6 +183,7 @@ struct SyncRunner: Sendable {
     func sync(_ work: SyncMachine.Work) async -> SyncMachine.Outcome {
         do {
             try engine.serverWait.check()
+            if work.pullsAll { pulled.begin(of: await engine.account()) }
             let wanted = Set(work.tables.map { $0.lowercased() })
             let pulls = policy.pulls(of: engine.syncedTableNames).filter {
                 work.pullsAll || wanted.contains($0.table.lowercased())
@@ -265,9 +284,19 @@ private final class PulledTables: Sendable {
         /// The tables that were pulled.
         var succeeded: Set<String> = []
         var listener: AsyncStream<Void>.Continuation?
+        /// The account of the last sync of everything; nil before the first one.
+        var account: AccountView?
     }
 
     private let state = Mutex(State())
+
+    /// Stores the account at the start of a sync of everything.
+    func begin(of account: AccountView) { state.withLock { $0.account = account } }
+
+    /// Returns whether the last sync of everything was that of another account.
+    func isOther(_ account: AccountView) -> Bool {
+        state.withLock { $0.account.map { $0 != account } ?? false }
+    }
 
     func rejected(_ pull: SyncPolicy.Pull) { state.withLock { _ = $0.rejected.insert(pull) } }
 
