@@ -136,6 +136,7 @@ public actor SyncContext {
             projected: projected
         )
         await engine.takeOverRenamedTables()
+        try await engine.takeOverLocalNames()
         await engine.serverFacts.recall()
         await engine.schemaCheck.recall()
         opened.withLock { $0 = engine }

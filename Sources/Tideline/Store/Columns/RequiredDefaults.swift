@@ -25,13 +25,8 @@ struct RequiredDefaults: Sendable {
     }
 
     private let tables: [Table]
-    /// The names of the tables and columns that stay on the device.
-    ///
-    /// The store keeps it for the commands that compare a store file with a server.
-    private let localNames: [String]
 
     init(_ catalog: TableCatalog, models: [any SyncRecord.Type]) throws {
-        localNames = catalog.localNames
         var tables: [String: Table] = [:]
         for schema in catalog.schemas.values {
             let plain = schema.columns.map {
@@ -76,13 +71,6 @@ struct RequiredDefaults: Sendable {
 
     private func changes(in store: any LocalStoreReader) throws -> [Row] {
         var changes: [Row] = []
-        let local = localNames.joined(separator: "\n")
-        let stored = try store.row(id: .string("local"), in: SystemTables.config)?["value"]?.text
-        if local != stored ?? "" {
-            changes.append([
-                "id": "local", "key": "local", "keyType": 3, "table": "", "value": .string(local),
-            ])
-        }
         for table in tables {
             let id = Self.id(table.name)
             let text = try store.row(id: .string(id), in: SystemTables.config)?["value"]?.text

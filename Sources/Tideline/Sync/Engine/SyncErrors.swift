@@ -215,6 +215,14 @@ extension SyncError {
         """
     }
 
+    /// The error text of an operation with values that were not synchronized before and that break a rule.
+    static func brokenRule(_ operation: QueuedOperation, _ violation: RuleViolation) -> String {
+        """
+        \(name(of: operation)) was not sent, because it has values that were not synchronized before and that break a \
+        rule. \(violation.message) Resolve the error with a row that follows the rule.
+        """
+    }
+
     /// The error for an `operation` that cannot be sent, because it cannot be decoded or its row is not in the
     /// store.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {

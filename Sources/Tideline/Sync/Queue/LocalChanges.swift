@@ -134,9 +134,7 @@ struct LocalChanges {
         let new = rows.map { payloads.row($0) }
         for row in isLocalOnly ? [] : new {
             try queue.watch?.check()
-            var operation = QueuedOperation(table: table, itemID: row.id, kind: .insert)
-            operation.knownUntil = knownUntil
-            try queue.append(operation)
+            try queueInsert(of: row.id, knownUntil: knownUntil)
         }
         for start in stride(from: 0, to: new.count, by: Self.idsAtOnce) {
             try queue.watch?.check()
@@ -147,6 +145,13 @@ struct LocalChanges {
             queue.watch?.changed(part.count, in: table)
         }
         return new
+    }
+
+    /// Queues the insert of a row that has no operation.
+    func queueInsert(of id: String, knownUntil: Int64?) throws {
+        var operation = QueuedOperation(table: table, itemID: id, kind: .insert)
+        operation.knownUntil = knownUntil
+        try queue.append(operation)
     }
 
     /// Changes a row to the values of a record, and queues the update.

@@ -1,0 +1,157 @@
+// LocalNameChanges: tables that an update of the app began to synchronize.
+//
+// The store keeps the names of the tables and columns that stay on the device. The transaction that stores new names
+// also changes the queue. Otherwise a pull would remove rows, and replace values, that were never sent.
+
+import TidelineCore
+
+/// The differences between the stored names of local tables and columns and those of the catalog.
+struct LocalNameChanges: Sendable {
+    /// The tables that stayed on the device and are synchronized now, parents before children.
+    private var newTables: [String] = []
+    /// The names to store, separated by line breaks; nil if they have not changed.
+    ///
+    /// They are also read by the commands that compare a store file with a server.
+    private var names: String?
+
+    private static let id = Value.string("local")
+    private static let rowsAtOnce = 500
+
+    /// Compares the stored names with the catalog's; in a store without names, no table was local.
+    init(_ reader: QueueReader) throws {
+        let catalog = reader.catalog
+        let row = try reader.store.row(id: Self.id, in: SystemTables.config)
+        let text = row?["value"]?.text ?? ""
+        let stored = text.split(separator: "\n").map(String.init)
+        let former = Set(stored.map { $0.lowercased() })
+        var declared = Set(catalog.localNames.map { $0.lowercased() })
+        for table in catalog.references.parentsFirst(catalog.schemas.keys.sorted()) {
+            guard let schema = catalog.schemas[table] else { continue }
+            declared.insert(table.lowercased())
+            declared.formUnion(schema.columns.map { Self.name(of: $0.name, in: table) })
+            guard !schema.isLocalOnly else { continue }
+            if former.contains(table.lowercased()) { newTables.append(table) }
+        }
+        // A widget or another version of the app may declare tables and columns that this one does not.
+        let others = stored.filter { !declared.contains($0.lowercased()) }
+        let new = (catalog.localNames + others).sorted().joined(separator: "\n")
+        if new != text { names = new }
+    }
+
+    /// Returns the name of a local column in lower case.
+    private static func name(of column: String, in table: String) -> String {
+        "\(table).\(column)".lowercased()
+    }
+
+    /// Whether nothing has changed.
+    var isEmpty: Bool { names == nil && !changesQueue }
+
+    /// Whether the queue changes, and not only the stored names.
+    var changesQueue: Bool { !newTables.isEmpty }
+
+    /// Changes the queue, and stores the new names.
+    func apply(to queue: QueueTransaction) throws {
+        for table in newTables { try queueRows(of: table, queue) }
+        guard let names else { return }
+        let row: Row = [
+            "id": Self.id, "key": "local", "keyType": 3, "table": "", "value": .string(names),
+        ]
+        try queue.store.put([row], in: SystemTables.config)
+    }
+
+    /// Queues an insert of each row that has no operation.
+    ///
+    /// If an earlier version of the app synchronized the table, the server has sent some of the rows. They are queued
+    /// as updates of that version with all columns, because it is not known which columns have changed since. Rows that
+    /// were deleted since are pulled again.
+    private func queueRows(of table: String, _ queue: QueueTransaction) throws {
+        let changes = LocalChanges(queue: queue, table: table)
+        let pending = try queue.reader.pendingIDs(table)
+        let knownUntil = try queue.reader.knownUntil(table)
+        try queue.resetCursors(table)
+        try eachRow(of: table, queue) { row in
+            guard !pending.contains(ItemKey(row.id)) else { return }
+            if row.isFromServer {
+                var operation = QueuedOperation(table: table, itemID: row.id, kind: .update)
+                operation.sendsWholeRow = true
+                operation.basisVersion = row.version
+                try queue.append(operation)
+            } else {
+                try changes.queueInsert(of: row.id, knownUntil: knownUntil)
+            }
+            try park(row, in: table, changing: nil, queue)
+        }
+    }
+
+    /// Parks the last operation of a row that breaks a rule, with an error for the app.
+    ///
+    /// The app may have declared the rule together with the synchronization. `columns` are the columns that count as
+    /// changed; nil for all.
+    private func park(
+        _ row: Row,
+        in table: String,
+        changing columns: Set<String>?,
+        _ queue: QueueTransaction
+    ) throws {
+        guard let rules = queue.catalog.rules(of: table),
+            let violation = rules.check(row, changing: columns),
+            var operation = try queue.reader.operations(table, row.id).last,
+            operation.state == .pending, operation.damage == nil
+        else { return }
+        operation.state = .parked
+        try queue.put(operation)
+        var error = StoredError(
+            id: queue.makeID(),
+            operation: operation,
+            statusCode: nil,
+            message: SyncError.brokenRule(operation, violation),
+            item: row,
+            serverItem: operation.basis.lastKnown?.row
+        )
+        error.brokenRule = BrokenRule(
+            table: table,
+            columns: violation.columns,
+            code: violation.code
+        )
+        try queue.removeErrors(of: operation.id)
+        try queue.store.put([error.row], in: SystemTables.errors)
+    }
+
+    /// Calls `body` with each row of a table, by id.
+    private func eachRow(
+        of table: String,
+        _ queue: QueueTransaction,
+        _ body: (Row) throws -> Void
+    ) throws {
+        var last: Value?
+        while true {
+            var query = TableQuery(filter: last.map { .greater(SystemColumn.id, $0) })
+            query.order = [SortKey(column: SystemColumn.id)]
+            query.limit = Self.rowsAtOnce
+            let rows = try queue.store.rows(query, in: table)
+            for row in rows { try body(row) }
+            guard rows.count == Self.rowsAtOnce else { return }
+            last = rows.last?[SystemColumn.id]
+        }
+    }
+}
+
+extension SyncEngine {
+    /// Changes the queue if an update of the app changed which tables and columns stay on the device.
+    ///
+    /// - Throws: ``SyncError`` with code `storeFailure` if the queue has to change and cannot be stored.
+    func takeOverLocalNames() async throws {
+        let changes = try await read { try LocalNameChanges($0) }
+        guard !changes.isEmpty else { return }
+        // Another process may have changed the store since.
+        let apply: @Sendable (QueueTransaction) throws -> Void = { queue in
+            try LocalNameChanges(queue.reader).apply(to: queue)
+        }
+        if changes.changesQueue {
+            try await transaction(apply)
+        } else {
+            // An app can open its store even on a full disk; the names are stored the next time.
+            try? await transaction(apply)
+        }
+    }
+}
