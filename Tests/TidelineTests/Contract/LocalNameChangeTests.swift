@@ -10,6 +10,8 @@ import TidelineTestSupport
 
 @Suite struct LocalNameChangeTests {
     private typealias Draft = LocalOnlyTests.Draft
+    /// A record with the local columns `isOpen` and `note`.
+    private typealias Visit = LocalOnlyTests.Task
 
     /// The table of drafts in a version of the app that synchronizes it.
     private struct LaterDraft: SyncRecord, Hashable {
@@ -28,7 +30,30 @@ import TidelineTestSupport
         static let rules: [Rule<StrictDraft>] = [.maxLength(\.text, 4)]
     }
 
-    private func makeDraftServer() async throws -> InProcessServer {
+    /// The record in a version of the app that synchronizes all of its columns.
+    private struct LaterVisit: SyncRecord, Hashable {
+        var id = ""
+        var text = ""
+        var rank: Int?
+        var isOpen = false
+        var note: String?
+        var updatedAt: Date?
+        static let tableName = "Todo"
+    }
+
+    /// The same with a stricter rule.
+    private struct StrictVisit: SyncRecord, Hashable {
+        var id = ""
+        var text = ""
+        var rank: Int?
+        var isOpen = false
+        var note: String?
+        var updatedAt: Date?
+        static let tableName = "Todo"
+        static let rules: [Rule<StrictVisit>] = [.maxLength(\.note, 3)]
+    }
+
+    private func makeVisitServer() async throws -> InProcessServer {
         try await InProcessServer(tables: [
             TableDefinition(
                 "Draft",
@@ -67,7 +92,7 @@ import TidelineTestSupport
     )
     func tables(queryID: String?) async throws {
         try await eachStore { store, path in
-            let server = try await makeDraftServer()
+            let server = try await makeVisitServer()
             let before = try await Device(server.transport, store: store, tables: [Draft.self])
             try await before.client.syncTable(Draft.self)
                 .insert([Draft(id: "a", text: "milk"), Draft(id: "b", text: "tea")])
@@ -92,7 +117,7 @@ import TidelineTestSupport
     @Test("A local table that a widget does not declare is still known to be local")
     func undeclared() async throws {
         try await eachStore { store, path in
-            let server = try await makeDraftServer()
+            let server = try await makeVisitServer()
             let before = try await Device(server.transport, store: store, tables: [Draft.self])
             try await before.client.syncTable(Draft.self).insert(Draft(id: "a", text: "milk"))
             let widgetStore = try await reopened(store, path)
@@ -109,7 +134,7 @@ import TidelineTestSupport
     @Test("A row of a newly synchronized table that breaks a rule is parked with the rule")
     func brokenRule() async throws {
         try await eachStore { store, path in
-            let server = try await makeDraftServer()
+            let server = try await makeVisitServer()
             let before = try await Device(server.transport, store: store, tables: [Draft.self])
             try await before.client.syncTable(Draft.self)
                 .insert([Draft(id: "a", text: "green tea"), Draft(id: "b", text: "tea")])
@@ -129,6 +154,100 @@ import TidelineTestSupport
             let drafts = try other.client.syncTable(LaterDraft.self)
             try await drafts.pull(queryID: nil)
             #expect(try await drafts.read().map(\.text).sorted() == ["soy", "tea"])
+        }
+    }
+
+    // MARK: - Columns
+
+    @Test("The values of a column that an update of the app synchronizes are kept and sent")
+    func columns() async throws {
+        try await eachStore { store, path in
+            let server = try await makeVisitServer()
+            let other = try await Device(server.transport, tables: [LaterVisit.self])
+            let others = try other.client.syncTable(LaterVisit.self)
+            try await others.insert(LaterVisit(id: "b", text: "2", note: "theirs"))
+            #expect(try await other.push() == nil)
+            let before = try await Device(server.transport, store: store, tables: [Visit.self])
+            let local = try before.client.syncTable(Visit.self)
+            try await local.insert(Visit(id: "a", text: "1", isOpen: true))
+            #expect(try await before.push() == nil)
+            try await local.pull(queryID: "all")
+            try await local.update(id: "a") { $0.note = "mine" }
+            #expect(try await before.queue() == [])
+            let device = try await Device(
+                server.transport,
+                store: reopened(store, path),
+                tables: [LaterVisit.self]
+            )
+            let visits = try device.client.syncTable(LaterVisit.self)
+            // The other row has no values of its own.
+            #expect(try await device.queue() == ["update a"])
+            #expect(try await device.push() == nil)
+            try await visits.pull(queryID: "all")
+            #expect(try await visits.read(id: "a").map { $0.isOpen && $0.note == "mine" } == true)
+            #expect(try await visits.read(id: "b")?.note == "theirs")
+            try await others.pull(queryID: nil)
+            #expect(try await others.read(id: "a").map { $0.isOpen && $0.note == "mine" } == true)
+        }
+    }
+
+    @Test("Operations in the queue send the values of newly synchronized columns, or precede them")
+    func queuedColumns() async throws {
+        try await withTemporaryFile { path in
+            let store = try SQLiteStore(path: path)
+            let transport = ScriptedTransport([.json(201, serverRow("a", 1, text: "1")), .lost])
+            let before = try await Device(transport, store: store, tables: [Visit.self])
+            let local = try before.client.syncTable(Visit.self)
+            try await local.insert(Visit(id: "a", text: "1", isOpen: true, note: "x"))
+            #expect(try await before.push() == nil)
+            try await local.insert(Visit(id: "b", text: "2", isOpen: true, note: "y"))
+            #expect(try await before.push()?.status == .networkFailure)
+            try await local.update(id: "a") { $0.rank = 5 }
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [LaterVisit.self]
+            )
+            #expect(try await device.queue() == ["insert b attempted", "update a", "update b"])
+            let values = #","isOpen":true,"note":"#
+            transport.add(
+                .json(201, serverRow("b", 2, text: "2")),
+                .json(200, serverRow("a", 3, text: "1", rank: 5, values + #""x""#)),
+                .json(200, serverRow("b", 4, text: "2", values + #""y""#))
+            )
+            #expect(try await device.push() == nil)
+            #expect(
+                transport.sent.suffix(3).map(\.description) == [
+                    #"POST /tables/Todo - {"id":"b","text":"2","rank":null}"#,
+                    #"PATCH /tables/Todo/a "v1" {"rank":5,"isOpen":true,"note":"x"}"#,
+                    #"PATCH /tables/Todo/b "v2" {"isOpen":true,"note":"y"}"#,
+                ]
+            )
+        }
+    }
+
+    @Test("A value of a newly synchronized column that breaks a rule is parked with the rule")
+    func brokenColumnRule() async throws {
+        try await eachStore { store, path in
+            let server = try await makeVisitServer()
+            let before = try await Device(server.transport, store: store, tables: [Visit.self])
+            let local = try before.client.syncTable(Visit.self)
+            try await local.insert(Visit(id: "a", text: "1", note: "long"))
+            #expect(try await before.push() == nil)
+            let device = try await Device(
+                server.transport,
+                store: reopened(store, path),
+                tables: [StrictVisit.self]
+            )
+            #expect(try await device.queue() == ["update a parked"])
+            let error = try #require(try await device.context.operationErrors().first)
+            let rule = BrokenRule(table: "Todo", columns: ["note"], code: .maxLength)
+            #expect(error.brokenRule == rule)
+            let visits = try device.client.syncTable(StrictVisit.self)
+            try await visits.update(id: "a") { $0.note = "new" }
+            #expect(try await device.push() == nil)
+            try await visits.pull(queryID: nil)
+            #expect(try await visits.read(id: "a")?.note == "new")
         }
     }
 }

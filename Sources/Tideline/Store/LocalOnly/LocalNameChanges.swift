@@ -1,4 +1,4 @@
-// LocalNameChanges: tables that an update of the app began to synchronize.
+// LocalNameChanges: tables and columns that an update of the app began to synchronize.
 //
 // The store keeps the names of the tables and columns that stay on the device. The transaction that stores new names
 // also changes the queue. Otherwise a pull would remove rows, and replace values, that were never sent.
@@ -9,6 +9,8 @@ import TidelineCore
 struct LocalNameChanges: Sendable {
     /// The tables that stayed on the device and are synchronized now, parents before children.
     private var newTables: [String] = []
+    /// The columns that stayed on the device and are synchronized now, in other tables.
+    private var newColumns: [(table: String, columns: [String])] = []
     /// The names to store, separated by line breaks; nil if they have not changed.
     ///
     /// They are also read by the commands that compare a store file with a server.
@@ -17,7 +19,7 @@ struct LocalNameChanges: Sendable {
     private static let id = Value.string("local")
     private static let rowsAtOnce = 500
 
-    /// Compares the stored names with the catalog's; in a store without names, no table was local.
+    /// Compares the stored names with the catalog's; in a store without names, nothing was local.
     init(_ reader: QueueReader) throws {
         let catalog = reader.catalog
         let row = try reader.store.row(id: Self.id, in: SystemTables.config)
@@ -30,7 +32,14 @@ struct LocalNameChanges: Sendable {
             declared.insert(table.lowercased())
             declared.formUnion(schema.columns.map { Self.name(of: $0.name, in: table) })
             guard !schema.isLocalOnly else { continue }
-            if former.contains(table.lowercased()) { newTables.append(table) }
+            if former.contains(table.lowercased()) {
+                newTables.append(table)
+                continue
+            }
+            let columns = schema.columns.map(\.name).filter {
+                !schema.localColumns.contains($0) && former.contains(Self.name(of: $0, in: table))
+            }
+            if !columns.isEmpty { newColumns.append((table, columns)) }
         }
         // A widget or another version of the app may declare tables and columns that this one does not.
         let others = stored.filter { !declared.contains($0.lowercased()) }
@@ -47,11 +56,12 @@ struct LocalNameChanges: Sendable {
     var isEmpty: Bool { names == nil && !changesQueue }
 
     /// Whether the queue changes, and not only the stored names.
-    var changesQueue: Bool { !newTables.isEmpty }
+    var changesQueue: Bool { !newTables.isEmpty || !newColumns.isEmpty }
 
     /// Changes the queue, and stores the new names.
     func apply(to queue: QueueTransaction) throws {
         for table in newTables { try queueRows(of: table, queue) }
+        for (table, columns) in newColumns { try queueValues(of: columns, in: table, queue) }
         guard let names else { return }
         let row: Row = [
             "id": Self.id, "key": "local", "keyType": 3, "table": "", "value": .string(names),
@@ -81,6 +91,60 @@ struct LocalNameChanges: Sendable {
             }
             try park(row, in: table, changing: nil, queue)
         }
+    }
+
+    /// Queues an update of each row that has values of new columns.
+    ///
+    /// The server does not know the values, so they are removed from base rows: an operation sends the values in which
+    /// a row differs from its base row. A row that a restored server has lost is sent when the app decides so. Pulls
+    /// have left out the server's values of these columns, so the queries of the table restart.
+    private func queueValues(
+        of columns: [String],
+        in table: String,
+        _ queue: QueueTransaction
+    ) throws {
+        try queue.resetCursors(table)
+        for operation in try queue.reader.operations()
+        where operation.table == table && operation.damage == nil {
+            var changed = operation
+            changed.basis.base = operation.basis.base?.without(columns)
+            if changed != operation { try queue.put(changed) }
+        }
+        let lost = try queue.reader.lostIDs(table)
+        try eachRow(of: table, queue) { row in
+            let columns = columns.filter { !(row[$0] ?? .null).isNull }
+            guard !columns.isEmpty, !lost.contains(ItemKey(row.id)) else { return }
+            try queueUpdate(of: row, columns, in: table, queue)
+            try park(row, in: table, changing: Set(columns), queue)
+        }
+    }
+
+    /// Queues an update of a row that sends its values of some columns, unless another operation will send them.
+    private func queueUpdate(
+        of row: Row,
+        _ columns: [String],
+        in table: String,
+        _ queue: QueueTransaction
+    ) throws {
+        let operations = try queue.reader.operations(table, row.id)
+        if var last = operations.last, last.state != .attempted, last.damage == nil {
+            guard last.edit != nil else { return }
+            var values = Row()
+            for name in columns { values[name] = row[name] }
+            last.addToEdit(values)
+            return try queue.put(last)
+        }
+        try LocalChanges(queue: queue, table: table).append(
+            QueuedOperation(table: table, itemID: row.id, kind: .update),
+            after: operations,
+            stored: row.without(columns)
+        )
+        // All operations of a row belong to one account.
+        guard let first = operations.first, !queue.account.owns(first),
+            var update = try queue.reader.operations(table, row.id).last
+        else { return }
+        update.account = first.account
+        try queue.put(update)
     }
 
     /// Parks the last operation of a row that breaks a rule, with an error for the app.
@@ -133,6 +197,15 @@ struct LocalNameChanges: Sendable {
             guard rows.count == Self.rowsAtOnce else { return }
             last = rows.last?[SystemColumn.id]
         }
+    }
+}
+
+extension Row {
+    /// Returns the row without some columns.
+    fileprivate func without(_ columns: [String]) -> Row {
+        var row = self
+        for name in columns { row[name] = nil }
+        return row
     }
 }
 

@@ -381,7 +381,14 @@ struct LocalChanges {
         }
     }
 
-    private func append(
+    /// Queues an operation after the others of its row.
+    ///
+    /// - Parameters:
+    ///   - operation: The operation.
+    ///   - operations: The row's operations.
+    ///   - stored: The row before the change.
+    /// - Throws: The errors of the store.
+    func append(
         _ operation: QueuedOperation,
         after operations: [QueuedOperation],
         stored: Row? = nil
