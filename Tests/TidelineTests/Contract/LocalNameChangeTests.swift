@@ -157,6 +157,90 @@ import TidelineTestSupport
         }
     }
 
+    @Test(
+        "Changes of a table that an update of the app keeps on the device are not sent",
+        arguments: [false, true]
+    )
+    func formerTable(isDeleted: Bool) async throws {
+        try await eachStore { store, path in
+            let transport = ScriptedTransport()
+            let before = try await Device(transport, store: store, tables: [LaterDraft.self])
+            try await before.client.syncTable(LaterDraft.self)
+                .insert(LaterDraft(id: "a", text: "milk"))
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [Draft.self]
+            )
+            let drafts = try device.client.syncTable(Draft.self)
+            #expect(try await drafts.read().map(\.text) == ["milk"])
+            #expect(try await device.queue() == [])
+            if isDeleted {
+                try await drafts.delete(id: "a")
+            } else {
+                try await drafts.update(id: "a") { $0.text = "soy" }
+            }
+            #expect(try await device.push() == nil)
+            #expect(transport.sent.isEmpty)
+            #expect(try await drafts.read().map(\.text) == (isDeleted ? [] : ["soy"]))
+        }
+    }
+
+    @Test("The rest of a transaction is sent if an update of the app keeps one of its tables local")
+    func restOfTransaction() async throws {
+        try await eachStore { store, path in
+            let server = try await makeVisitServer()
+            let before = try await Device(
+                server.transport,
+                store: store,
+                tables: [LaterDraft.self, LaterVisit.self]
+            )
+            try await before.context.transaction { transaction in
+                try transaction.table(LaterDraft.self).insert(LaterDraft(id: "a", text: "milk"))
+                try transaction.table(LaterVisit.self).insert(LaterVisit(id: "t", text: "1"))
+            }
+            let device = try await Device(
+                server.transport,
+                store: reopened(store, path),
+                tables: [Draft.self, LaterVisit.self]
+            )
+            #expect(try await device.queue() == ["insert t"])
+            #expect(try await device.push() == nil)
+            #expect(try await device.queue() == [])
+        }
+    }
+
+    @Test("A table that is synchronized again sends the changes that were made in between")
+    func synchronizedAgain() async throws {
+        try await eachStore { store, path in
+            let server = try await makeVisitServer()
+            let first = try await Device(server.transport, store: store, tables: [LaterDraft.self])
+            try await first.client.syncTable(LaterDraft.self)
+                .insert([LaterDraft(id: "a", text: "milk"), LaterDraft(id: "b", text: "tea")])
+            #expect(try await first.push() == nil)
+            let localStore = try await reopened(store, path)
+            let second = try await Device(
+                server.transport,
+                store: localStore,
+                tables: [Draft.self]
+            )
+            let drafts = try second.client.syncTable(Draft.self)
+            try await drafts.update(id: "a") { $0.text = "soy" }
+            try await drafts.insert(Draft(id: "c", text: "new"))
+            let third = try await Device(
+                server.transport,
+                store: reopened(localStore, path),
+                tables: [LaterDraft.self]
+            )
+            #expect(try await third.queue() == ["update a", "update b", "insert c"])
+            #expect(try await third.push() == nil)
+            let other = try await Device(server.transport, tables: [LaterDraft.self])
+            let others = try other.client.syncTable(LaterDraft.self)
+            try await others.pull(queryID: nil)
+            #expect(try await others.read().map(\.text).sorted() == ["new", "soy", "tea"])
+        }
+    }
+
     // MARK: - Columns
 
     @Test("The values of a column that an update of the app synchronizes are kept and sent")

@@ -1,4 +1,4 @@
-// LocalNameChanges: tables and columns that an update of the app began to synchronize.
+// LocalNameChanges: tables and columns that an update of the app began to synchronize, or no longer synchronizes.
 //
 // The store keeps the names of the tables and columns that stay on the device. The transaction that stores new names
 // also changes the queue. Otherwise a pull would remove rows, and replace values, that were never sent.
@@ -11,6 +11,8 @@ struct LocalNameChanges: Sendable {
     private var newTables: [String] = []
     /// The columns that stayed on the device and are synchronized now, in other tables.
     private var newColumns: [(table: String, columns: [String])] = []
+    /// The tables that stay on the device, and have operations or lost rows.
+    private var formerTables: [String] = []
     /// The names to store, separated by line breaks; nil if they have not changed.
     ///
     /// They are also read by the commands that compare a store file with a server.
@@ -31,7 +33,12 @@ struct LocalNameChanges: Sendable {
             guard let schema = catalog.schemas[table] else { continue }
             declared.insert(table.lowercased())
             declared.formUnion(schema.columns.map { Self.name(of: $0.name, in: table) })
-            guard !schema.isLocalOnly else { continue }
+            if schema.isLocalOnly {
+                // An earlier version of the app may have stored no names.
+                let isFormer = try reader.count(table: table) > 0 || !reader.lostIDs(table).isEmpty
+                if isFormer { formerTables.append(table) }
+                continue
+            }
             if former.contains(table.lowercased()) {
                 newTables.append(table)
                 continue
@@ -56,10 +63,11 @@ struct LocalNameChanges: Sendable {
     var isEmpty: Bool { names == nil && !changesQueue }
 
     /// Whether the queue changes, and not only the stored names.
-    var changesQueue: Bool { !newTables.isEmpty || !newColumns.isEmpty }
+    var changesQueue: Bool { !newTables.isEmpty || !newColumns.isEmpty || !formerTables.isEmpty }
 
     /// Changes the queue, and stores the new names.
     func apply(to queue: QueueTransaction) throws {
+        for table in formerTables { try removeOperations(of: table, queue) }
         for table in newTables { try queueRows(of: table, queue) }
         for (table, columns) in newColumns { try queueValues(of: columns, in: table, queue) }
         guard let names else { return }
@@ -67,6 +75,19 @@ struct LocalNameChanges: Sendable {
             "id": Self.id, "key": "local", "keyType": 3, "table": "", "value": .string(names),
         ]
         try queue.store.put([row], in: SystemTables.config)
+    }
+
+    /// Removes the operations of a table, their errors, and the records of lost rows; the rows do not change.
+    ///
+    /// Operations of other tables that were parked together with one of them are sent again.
+    private func removeOperations(of table: String, _ queue: QueueTransaction) throws {
+        for operation in try queue.reader.operations() where operation.table == table {
+            if operation.state == .parked { try queue.release(with: operation) }
+            try queue.remove(operation)
+        }
+        for record in try queue.reader.lostRecords(table) {
+            try queue.removeLost(table, record.itemID)
+        }
     }
 
     /// Queues an insert of each row that has no operation.

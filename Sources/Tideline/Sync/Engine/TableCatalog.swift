@@ -192,6 +192,9 @@ struct TableCatalog: Sendable {
         return result
     }
 
-    /// Returns whether the app declares an operation's table, in the letter case that the store uses.
-    func names(tableOf operation: QueuedOperation) -> Bool { schemas[operation.table] != nil }
+    /// Returns whether the app declares an operation's table, in the letter case that the store uses, and synchronizes
+    /// it.
+    func names(tableOf operation: QueuedOperation) -> Bool {
+        schemas[operation.table].map { !$0.isLocalOnly } ?? false
+    }
 }
