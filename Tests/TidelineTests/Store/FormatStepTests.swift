@@ -95,6 +95,72 @@ import TidelineTestSupport
         }
     }
 
+    @Test("The operations of a file of format 2 keep their accounts, groups, requests and errors")
+    func operationsOfFormatTwoAreUnchanged() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport([
+                .json(412, serverRow("conflict", 9, text: "theirs")), .lost,
+            ])
+            let store = try SQLiteStore(path: path)
+            func open(_ store: SQLiteStore) async throws -> Device {
+                try await Device(transport, store: store, authentication: SignIn("anna"))
+            }
+            let before = try await open(store)
+            try await before.seed([
+                localRow("edited", 1), localRow("gone", 2), localRow("conflict", 3),
+            ])
+            try await before.todos().update(id: "conflict") { $0.text = "mine" }
+            #expect(try await before.push()?.status == .operationErrors)
+            try await before.todos().insert(Todo(id: "new", text: "new"))
+            #expect(try await before.push() != nil)
+            try await before.todos().update(id: "edited") { $0.text = "mine" }
+            try await before.todos().delete(id: "gone")
+            try await before.context.transaction { transaction in
+                for id in ["one", "two"] {
+                    try transaction.table(Todo.self).insert(Todo(id: id, text: "new"))
+                }
+            }
+            let queued = try await before.context.pendingOperations()
+            #expect(
+                try await before.queue() == [
+                    "update conflict attempted parked", "insert new attempted", "update edited",
+                    "delete gone", "insert one", "insert two",
+                ]
+            )
+            try #require(queued.allSatisfy { $0.account == "anna" })
+            try #require(queued[4].groupID != nil && queued[4].groupID == queued[5].groupID)
+            try await store.close()
+            let columns = ["edit", "before", "failedPushes", "knownUntil", "inherited"]
+            let drops = columns.map { "ALTER TABLE MS_TableOperations DROP COLUMN \"\($0)\";" }
+            try Database(path: path).execute(drops.joined() + "PRAGMA user_version = 2")
+
+            let device = try await open(SQLiteStore(path: path))
+            #expect(try await device.context.pendingOperations() == queued)
+            let error = try #require(try await device.context.operationErrors().first)
+            #expect(error.serverItem?["text"] == "theirs")
+            transport.add(
+                .json(201, serverRow("new", 10)),
+                .json(200, serverRow("edited", 11, text: "mine")),
+                .status(204),
+                .json(201, serverRow("one", 12)),
+                .json(201, serverRow("two", 13))
+            )
+            #expect(try await device.push()?.status == .operationErrors)
+            let sent = transport.sent
+            try #require(sent.count == 7)
+            #expect(sent[2].description == sent[1].description)
+            #expect(sent[2].requestID == sent[1].requestID)
+            #expect(
+                sent[3...4].map(\.description) == [
+                    #"PATCH /tables/Todo/edited "v1" {"text":"mine"}"#,
+                    #"DELETE /tables/Todo/gone "v2" -"#,
+                ]
+            )
+            #expect(sent[5...].map(\.method) == ["POST", "POST"])
+            #expect(try await device.queue() == ["update conflict attempted parked"])
+        }
+    }
+
     private static let original = """
         CREATE TABLE MS_TableOperations (id INTEGER PRIMARY KEY, itemId TEXT,
             properties BLOB, "table" TEXT, tableKind INTEGER);

@@ -2,7 +2,8 @@
 //
 // Format 1 stored an operation as one JSON document, and the server rows of the operations in
 // a separate table. So does a store of the original SDK, which has no application ID: its operations count
-// as never sent, and its updates send the whole row.
+// as never sent, and its updates send the whole row. Format 2 only lacks columns, which are added when the tables
+// are opened.
 
 import TidelineCore
 import TidelineSQLite
@@ -13,7 +14,9 @@ enum SQLiteStoreFormat {
 
     /// Upgrades the queue of a file to the current format, if there is one.
     static func upgrade(_ database: Database) throws {
-        guard try columns(of: SystemTables.operations, in: database).contains("properties"),
+        let known = try columns(of: SystemTables.operations, in: database)
+        // Format 2 has this column.
+        guard known.contains("properties"), !known.contains("requestId"),
             let schema = SystemTables.schemas.first(where: { $0.name == SystemTables.operations })
         else { return }
         guard database.readsJSON else { throw SyncError.olderStore }
