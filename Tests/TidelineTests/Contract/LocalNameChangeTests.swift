@@ -114,6 +114,22 @@ import TidelineTestSupport
         }
     }
 
+    @Test("The inserts of a newly synchronized table belong to the account that is signed in")
+    func account() async throws {
+        try await eachStore { store, path in
+            let transport = ScriptedTransport()
+            let before = try await Device(transport, store: store, tables: [Draft.self])
+            try await before.client.syncTable(Draft.self).insert(Draft(id: "a", text: "milk"))
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [LaterDraft.self],
+                authentication: SignIn("anna")
+            )
+            #expect(try await device.context.pendingOperations().map(\.account) == ["anna"])
+        }
+    }
+
     @Test("A local table that a widget does not declare is still known to be local")
     func undeclared() async throws {
         try await eachStore { store, path in
