@@ -205,6 +205,62 @@ import TidelineTestSupport
         }
     }
 
+    private struct Chore: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var text = ""
+        var complete = false
+        var due: Date?
+        var tags: [String] = []
+        var weight: Double?
+        var photo: Data?
+        var version: String?
+        var updatedAt: Date?
+    }
+
+    @Test("The columns of the original SDK are read with their types, and sent in the wire form")
+    func columnsOfTheOriginalSDKAreConverted() async throws {
+        try await withTemporaryFile { path in
+            try Database(path: path).execute(
+                Self.original + """
+                    DROP TABLE Todo;
+                    CREATE TABLE Todo (id TEXT PRIMARY KEY, version TEXT, updatedAt DATETIME,
+                        text TEXT, complete BOOLEAN, due DATETIME, tags JSON, weight FLOAT,
+                        photo BLOB);
+                    INSERT INTO Todo VALUES
+                        ('a', 'AAA=', 1767225600000, 'mine', 1, 1767225601499.6,
+                            '[ "x", "y" ]', 2, 'AQI='),
+                        ('b', 'BBB=', 1767225600000.25, 'not JSON', 0, 1767225600000, '[', NULL,
+                            NULL);
+                    INSERT INTO MS_TableOperations VALUES
+                        (7, 'a', CAST('{"type":1}' AS BLOB), 'Todo', 0);
+                    """
+            )
+            let transport = ScriptedTransport([.json(200, serverRow("a", 2))])
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Chore.self]
+            )
+            let chores = try device.client.syncTable(Chore.self)
+            let chore = try #require(try await chores.read(id: "a"))
+            #expect(chore.complete)
+            #expect(chore.due == Date(timeIntervalSince1970: 1_767_225_601.5))
+            #expect(chore.tags == ["x", "y"])
+            #expect(chore.weight == 2)
+            #expect(chore.photo == Data([1, 2]))
+            #expect(chore.updatedAt == Date(timeIntervalSince1970: 1_767_225_600))
+            #expect(await code { _ = try await chores.read(id: "b") } == .rowDoesNotFit)
+            #expect(try await device.push() == nil)
+            let sent = try #require(transport.sent.first)
+            #expect(sent.ifMatch == "\"AAA=\"")
+            for part in [
+                #""complete":true"#, #""due":"2026-01-01T00:00:01.500Z""#, #""tags":["x","y"]"#,
+                #""weight":2"#, #""photo":"AQI=""#,
+            ] { #expect(sent.body?.contains(part) == true, "\(part)") }
+        }
+    }
+
     /// It is upgraded unchanged, and can be dropped.
     @Test(
         "An unreadable operation of an older queue is parked, and the others are sent",

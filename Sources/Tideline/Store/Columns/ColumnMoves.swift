@@ -23,6 +23,21 @@ struct ColumnMoves {
         var name: String { column.name }
         /// The column's temporary name while its cells are moved.
         var formerName: String { "__former_" + name }
+
+        /// Returns the value of a former cell in the new type.
+        ///
+        /// The original SDK stored instants with fractions of milliseconds, and did not check JSON.
+        func value(of cell: Value) -> Value {
+            switch (former, cell) {
+            case (.instant, .number(let milliseconds)):
+                guard let whole = Int64(exactly: milliseconds.rounded()) else { return cell }
+                return .date(Timestamp(microseconds: whole &* 1000).date)
+            case (.json, .json(let json)):
+                return (try? JSON(json.text)).map(Value.json) ?? .string(json.text)
+            default:
+                return MovedValue.value(cell, as: column.type)
+            }
+        }
     }
 
     init(table: SQLiteTable) {
@@ -145,9 +160,8 @@ struct ColumnMoves {
             try statement.bind([.text(last)])
             while try statement.step() {
                 let values = changed.enumerated().map { index, change in
-                    MovedValue.value(
-                        SQLiteStoreSQL.value(statement, Int32(index + 1), change.former),
-                        as: change.column.type
+                    change.value(
+                        of: SQLiteStoreSQL.value(statement, Int32(index + 1), change.former)
                     )
                 }
                 found.append((statement.text(0), values))

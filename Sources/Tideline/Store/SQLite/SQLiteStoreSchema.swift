@@ -311,8 +311,12 @@ enum SQLiteStoreSchema {
             }
             let isSame = type == StorageClass(column.type).rawValue && memory.holds(column)
             if column.name != SystemColumn.id, !isSame {
-                let former = memory.form(of: column.name) ?? .plain
-                moves.changed.append(ColumnMoves.Change(column: column, former: former))
+                moves.changed.append(
+                    ColumnMoves.Change(
+                        column: column,
+                        former: memory.form(of: column.name) ?? form(of: column, declared: type)
+                    )
+                )
             }
         }
         // A table of the original SDK has no such column.
@@ -325,6 +329,14 @@ enum SQLiteStoreSchema {
         // The rows that are stored again are read with this memory.
         try ColumnMemory.keep(table, in: database)
         try moves.run(in: database, moved)
+    }
+
+    /// Returns how the cells of a column that no model has described are converted to values.
+    ///
+    /// Only the original SDK declares types such as `BOOLEAN` and `DATETIME`. Its cells have the form of the same
+    /// property here.
+    private static func form(of column: ColumnDefinition, declared type: String) -> CellForm {
+        StorageClass(rawValue: type) == nil ? CellForm(column.type) : .plain
     }
 
     static func declaration(_ column: ColumnDefinition) -> String {
