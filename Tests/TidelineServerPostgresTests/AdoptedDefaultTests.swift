@@ -135,6 +135,28 @@ struct AdoptedDefaultTests {
         await server.store.stop()
     }
 
+    @Test("A renamed column keeps the database's default", arguments: ["ticket", "Number"])
+    func renamed(name: String) async throws {
+        let url = try adopted()
+        var task = Self.task
+        let place = try #require(task.schema.columns.firstIndex { $0.name == "number" })
+        task.schema.columns[place].name = name
+        // A change of letter case alone needs no consent.
+        if name == "ticket" {
+            task.aliases = ["number": name]
+            var configuration = ServerConfiguration()
+            configuration.database = .postgres(url: url)
+            configuration.tables = [task]
+            try ServerDatabase(configuration).migrate()
+        }
+        for number in [7, 8] {
+            let server = try await TestServer([task], onPostgres: true, database: url)
+            let created = await server.send("POST", "/tables/task", #"{"id":"a\#(number)"}"#)
+            #expect(created.row[name] as? Int == number, "\(created.text)")
+            await server.store.stop()
+        }
+    }
+
     @Test("A default that fails rejects only its own write")
     func faults() async throws {
         let url = try adopted()

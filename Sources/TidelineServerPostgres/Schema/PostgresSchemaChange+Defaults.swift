@@ -34,6 +34,21 @@ extension PostgresSchemaChange {
         return defaults
     }
 
+    /// Returns the expressions that were read before, by the names that the columns have after these steps.
+    func knownDefaults(
+        of stored: TableDefinition?,
+        after steps: [SchemaStep]
+    ) -> [String: String] {
+        var known = stored?.databaseDefaults ?? [:]
+        for step in steps {
+            guard case .renameColumn(let old, let new) = step.kind,
+                let expression = known.removeValue(forKey: old)
+            else { continue }
+            known[new.name] = expression
+        }
+        return known
+    }
+
     private static let readDefaults = """
         SELECT a.attname::text, CASE
             WHEN a.attidentity <> '' THEN

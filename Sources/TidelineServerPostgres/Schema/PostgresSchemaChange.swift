@@ -322,10 +322,12 @@ struct PostgresSchemaChange {
                         SchemaPlan.isSame($0.name, column.name)
                     }), columns[same].name != column.name
                 else { continue }
-                try script.execute(
-                    PostgresSchema.rename(columns[same].name, to: column.name, in: table.name)
-                )
+                let old = columns[same].name
+                try script.execute(PostgresSchema.rename(old, to: column.name, in: table.name))
                 stored[place].schema.columns[same].name = column.name
+                if let expression = stored[place].databaseDefaults.removeValue(forKey: old) {
+                    stored[place].databaseDefaults[column.name] = expression
+                }
             }
         }
     }
@@ -370,7 +372,7 @@ struct PostgresSchemaChange {
         var merged = table
         merged.databaseDefaults = try databaseDefaults(
             of: table,
-            known: isAdopted ? nil : stored?.databaseDefaults ?? [:]
+            known: isAdopted ? nil : knownDefaults(of: stored, after: steps)
         )
         let form = try script.run(
             PostgresSchema.putTable,
