@@ -10,6 +10,10 @@ struct SwiftModels {
     private let types: [String: String]
 
     init(_ document: SchemaDocument) {
+        let document = SchemaDocument(
+            document.tables.map(Self.declarable),
+            parts: document.parts
+        )
         self.document = document
         var names = SwiftNames(taken: SwiftNames.usedTypes)
         types = Dictionary(
@@ -18,6 +22,17 @@ struct SwiftModels {
             },
             uniquingKeysWith: { first, _ in first }
         )
+    }
+
+    /// Returns a table without the rules that name a column that it does not have.
+    private static func declarable(_ table: SchemaDocument.Table) -> SchemaDocument.Table {
+        var table = table
+        let names = Set(table.schema.columns.map(\.name))
+        table.schema.rules.unique.removeAll { $0.isEmpty || !names.isSuperset(of: $0) }
+        table.schema.rules.comparisons.removeAll { rule in
+            !names.contains(rule.left) || !names.contains(rule.right)
+        }
+        return table
     }
 
     var text: String {
@@ -66,7 +81,9 @@ struct SwiftModels {
     private func model(_ table: SchemaDocument.Table) -> [String] {
         let type = type(of: table.name)
         let properties = self.properties(of: table)
-        var lines = ["/// A row of the table '\(table.name)'.", "struct \(type): SyncRecord {"]
+        // A line break in the name would end the comment.
+        let name = SwiftNames.literal(table.name).dropFirst().dropLast()
+        var lines = ["/// A row of the table '\(name)'.", "struct \(type): SyncRecord {"]
         for property in properties {
             if let enumeration = property.enumeration { lines += enumeration.lines + [""] }
         }
@@ -311,9 +328,10 @@ struct SwiftModels {
         _ type: String,
         _ properties: [Property]
     ) -> [String] {
-        func path(_ column: String) -> String {
-            "\\." + (properties.first { $0.column.name == column }?.name ?? column)
-        }
+        let paths = Dictionary(
+            properties.map { ($0.column.name, "\\." + $0.name) },
+            uniquingKeysWith: { first, _ in first }
+        )
         var rules: [String] = []
         for property in properties {
             let (column, path) = (property.column, "\\." + property.name)
@@ -332,12 +350,11 @@ struct SwiftModels {
             }
         }
         for columns in table.schema.rules.unique {
-            rules.append(".unique(\(columns.map(path).joined(separator: ", ")))")
+            rules.append(".unique(\(columns.compactMap { paths[$0] }.joined(separator: ", ")))")
         }
         for rule in table.schema.rules.comparisons {
-            rules.append(
-                ".compare(\(path(rule.left)), .\(rule.operator), \(path(rule.right)))"
-            )
+            guard let left = paths[rule.left], let right = paths[rule.right] else { continue }
+            rules.append(".compare(\(left), .\(rule.operator), \(right))")
         }
         return rules.isEmpty
             ? []

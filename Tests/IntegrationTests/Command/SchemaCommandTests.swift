@@ -131,6 +131,30 @@ extension ProcessTests {
                "references": {"customerID": {"table": "Customer"}}}}}
             """#
 
+        @Test("No name of a document becomes Swift code of its models")
+        func hostileNames() async throws {
+            try await withWorkspace { workspace in
+                let file = try workspace.file("schema.json", Self.hostileNames)
+                let models = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--schema", file]
+                )
+                #expect(models.code == 0, "\(models.error)")
+                let lines = models.output.split(separator: "\n")
+                #expect(lines.contains(#"/// A row of the table 'A\nlet x = 1'."#))
+                #expect(!lines.contains { $0.hasPrefix("let x") || $0.contains("let y") })
+                #expect(lines.contains(#"        .unique(\.a),"#))
+                #expect(try compile(try workspace.file("Models.swift", models.output)) == "")
+            }
+        }
+
+        private static let hostileNames = #"""
+            {"format": 1, "parts": ["columns", "rules"], "tables": {
+              "A\nlet x = 1": {"columns": {"a": {"type": "string"}, "c": {"type": "string"}},
+               "unique": [["a"], ["b)\nlet y = 1"], []],
+               "compare": [["a", "<=", "c)\nlet y = 1"]]}}}
+            """#
+
         @Test("The document of printed models prints the same models, byte for byte")
         func roundTrip() async throws {
             try await withWorkspace { workspace in
