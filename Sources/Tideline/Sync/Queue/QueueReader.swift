@@ -231,6 +231,11 @@ struct QueueReader {
             let isKind: Filter = .equal("kind", .integer(Int64(kind.rawValue)))
             return TableQuery(filter: .equal("table", .string(table)) && isKind)
         }
+        // Most pulls find no insert, and do not read operations.
+        var narrow = query(.insert)
+        narrow.select = ["itemId"]
+        narrow.limit = 1
+        guard try !store.rows(narrow, in: SystemTables.operations).isEmpty else { return [] }
         let unsent = try operations(query(.insert)).filter {
             !$0.isAttempted && !$0.outcomeUnknown && $0.basis.lastKnown == nil && account.owns($0)
         }
