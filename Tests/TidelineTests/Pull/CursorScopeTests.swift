@@ -192,7 +192,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Discarding a parked operation after a restore applies the restored server's row",
+        "Discarding a parked operation after a restore keeps a row that may be lost",
         arguments: [nil, 1, 2],
         [false, true]
     )
@@ -214,11 +214,11 @@ import TidelineTestSupport
         #expect(try await todos.read(id: "a")?.text == "mine")
         let error = try #require(try await device.context.operationErrors().first)
         try await error.cancelOperationAndDiscardItem()
-        // The base is the row of its version as the device had it.
-        let text = restored == 2 ? "server" : "restored"
-        var expected = restored.map { [localRow("a", $0, text: text)] } ?? []
+        var expected = [localRow("a", 2, text: restored == 2 ? "restored" : "server")]
         // The former server's last state stays until the next pull finds out whether it is lost.
         if restored == nil, !wasDeleted { expected = [localRow("a", 3, text: "theirs")] }
         #expect(try await device.rows() == expected)
+        let lost = try await device.context.lostRows().map(\.itemID)
+        #expect(lost == (restored == 1 ? ["a"] : []))
     }
 }

@@ -389,7 +389,10 @@ extension QueueTransaction {
             let isLost = RestorePoint(commit: nil)
                 .hasLost(catalog.synced(base, in: table), server: catalog.synced(row, in: table))
             return try isLost && reader.knowsEpoch(of: table)
-        case .deleted:
+        case .deleted(let version, _):
+            let tombstone: Row = ["version": version.map(Value.string) ?? .null]
+            // A device deleted the row later, on purpose.
+            if let mine = base.commit, let theirs = tombstone.commit, theirs > mine { return false }
             let id = Value.string(operation.itemID)
             let stored = try unmasked.inner.row(id: id, in: table)
             let mask = stored.flatMap(MembershipMask.bits) ?? 0
