@@ -129,7 +129,7 @@ private struct Forgetful: ForwardingStore {
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
         let copy = MemoryStore()
-        try await copy.open(tables: LocalStoreConformance.tables)
+        try await copy.open(tables: LocalStoreConformance.tables + SystemTables.schemas)
         return try await copy.write(body)
     }
 

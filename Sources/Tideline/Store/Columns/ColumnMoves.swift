@@ -28,15 +28,14 @@ struct ColumnMoves {
         ///
         /// The original SDK stored instants with fractions of milliseconds, and did not check JSON.
         func value(of cell: Value) -> Value {
-            switch (former, cell) {
-            case (.instant, .number(let milliseconds)):
+            if former == .instant, case .number(let milliseconds) = cell {
                 guard let whole = Int64(exactly: milliseconds.rounded()) else { return cell }
                 return .date(Timestamp(microseconds: whole &* 1000).date)
-            case (.json, .json(let json)):
-                return (try? JSON(json.text)).map(Value.json) ?? .string(json.text)
-            default:
-                return MovedValue.value(cell, as: column.type)
             }
+            if former == .json, case .json(let json) = cell {
+                return (try? JSON(json.text)).map(Value.json) ?? .string(json.text)
+            }
+            return MovedValue.value(cell, as: column.type)
         }
     }
 
