@@ -36,7 +36,7 @@ extension ProcessTests {
                 "limits": { "headerTime": 3600, "requestTime": 3600, "idleTime": 3600, "drainTime": 5,
                 """
         )
-        .replacing("\"pageSize\": 40", with: "\"pageSize\": 40, \"indexes\": [[\"due\"]]")
+        .replacing("\"pageSize\": 40\n", with: "\"pageSize\": 40, \"indexes\": [[\"due\"]]\n")
 
         private static func isServing(_ port: Int) throws -> Bool {
             let raw = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
