@@ -59,6 +59,24 @@ import TidelineTestSupport
         }
     }
 
+    @Test("A row that an account sent before the first pull stays after the pulls of another")
+    func sentBeforeTheFirstPull() async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await Device(server, authentication: signIn)
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await server.restore(backup)
+            signIn.change(to: "ben")
+            try await device.todos().pull(queryID: "all")
+            try await device.todos().pull(queryID: "some", where: { $0.text == "ben" })
+            signIn.change(to: "anna")
+            try await device.todos().pull(queryID: "all")
+            #expect(try await Self.ids(device) == ["anna's"])
+        }
+    }
+
     @Test("A row of an account's own query is lost for that account only")
     func ownQuery() async throws {
         try await withRestorableServer { server in

@@ -203,7 +203,7 @@ struct LostRowCheck {
         /// The server has the same state.
         case same(Row)
         case lost(ServerState?)
-        /// The row may belong to another account and be hidden from this one; it is not changed.
+        /// The row may belong to another account and be hidden from this one; it stays until a page contains it.
         case unknown
     }
 
@@ -270,7 +270,9 @@ struct LostRowCheck {
                 masked[MembershipMask.name] = .integer(mask)
                 try store.put([masked], in: table)
             case .unknown:
-                try store.setMask(mask, of: local, in: table)
+                // It is not requested again, and no query removes it.
+                let unclaimed = mask | MembershipMask.former | MembershipMask.withoutID
+                try store.setMask(unclaimed, of: local, in: table)
             case .lost(let state):
                 var record = LostRecord(
                     table: table,
