@@ -395,9 +395,15 @@ import TidelineTestSupport
     static func loseText(
         _ server: RestorableServer,
         store: any LocalStore = MemoryStore(),
-        conflicts: ConflictPolicy
+        conflicts: ConflictPolicy,
+        authentication: SignIn? = nil
     ) async throws -> Device {
-        let device = try await Device(server, store: store, conflicts: conflicts)
+        let device = try await Device(
+            server,
+            store: store,
+            conflicts: conflicts,
+            authentication: authentication
+        )
         try await device.todos().insert(Todo(id: "changed", text: "before"))
         try await device.context.push()
         let backup = try server.backup()

@@ -30,7 +30,11 @@ import TidelineTestSupport
             }
             #expect(try await device.context.lostRowCount == 0)
             #expect(try await device.queue() == [])
+            try await device.todos().purge()
+            try await device.context.purge(account: "ben")
             #expect(try await Self.ids(device) == ["anna's"])
+            try await device.context.purge(account: "ben", force: true)
+            #expect(try await Self.ids(device).isEmpty)
         }
     }
 
@@ -100,15 +104,22 @@ import TidelineTestSupport
         }
     }
 
-    @Test("After a purge of the former account, the rows of a pull without a query id are lost")
-    func purgedAccount() async throws {
+    @Test(
+        "After a purge of the former account, the rows of a pull without a query id are lost",
+        arguments: [false, true]
+    )
+    func purgedAccount(byTable: Bool) async throws {
         try await withRestorableServer { server in
             let signIn = SignIn("anna")
             let device = try await Device(server, authentication: signIn)
             let backup = try server.backup()
             try await device.todos().insert(Todo(id: "anna's", text: "anna"))
             try await device.context.push()
-            try await device.context.purge(account: "anna")
+            if byTable {
+                try await device.todos().purge(force: true)
+            } else {
+                try await device.context.purge(account: "anna")
+            }
             try await server.restore(backup)
             signIn.change(to: "ben")
             try await device.todos().insert(Todo(id: "ben's", text: "ben"))
@@ -117,6 +128,34 @@ import TidelineTestSupport
             try await server.restore(backup)
             #expect(try await device.todos().pull(queryID: nil).lost == 1)
             #expect(try await device.context.lostRows().map(\.itemID) == ["ben's"])
+        }
+    }
+
+    @Test(
+        "A forced purge of an account keeps no row that a restore has lost",
+        arguments: [false, true]
+    )
+    func purgedEdit(isDelete: Bool) async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await PushAfterRestoreTests.loseText(
+                server,
+                conflicts: .fail,
+                authentication: signIn
+            )
+            if isDelete {
+                try await device.todos().delete(id: "changed")
+            } else {
+                try await device.todos().update(id: "changed") { $0.text = "x" }
+            }
+            #expect(try await device.push()?.status == .operationErrors)
+            signIn.change(to: "ben")
+            try await device.context.purge(account: "anna", force: true)
+            #expect(try await Self.ids(device).isEmpty)
+            for account in ["ben", "anna"] {
+                signIn.change(to: account)
+                #expect(try await device.context.lostRows().isEmpty)
+            }
         }
     }
 

@@ -102,27 +102,32 @@ extension QueueTransaction {
     }
 
     /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
-    func drop(_ operations: [QueuedOperation]) throws {
+    ///
+    /// - Parameter keepsLostBases: Whether base rows that a restored server may have lost are kept instead.
+    func drop(_ operations: [QueuedOperation], keepsLostBases: Bool = true) throws {
         // The last operation of a row is handled first, so that no operation follows the remaining ones.
         for operation in operations.reversed() {
             try watch?.check()
-            try discard(operation)
+            try discard(operation, keepsLostBases: keepsLostBases)
         }
     }
 
     /// Clears the bits of an account's queries, and removes the rows that no other account's query contains.
     ///
+    /// - Parameter keepsUnclaimed: Whether rows that may belong to any account of the device are kept.
     /// - Returns: The number of removed rows.
     func release(
         _ account: AccountView,
         _ table: String,
+        keepsUnclaimed: Bool,
         _ events: SyncEvents? = nil
     ) throws -> Int {
         var (removed, reported) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         // The remaining lost rows belong to other accounts.
-        let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
+        var pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
+        if keepsUnclaimed { try pending.formUnion(reader.unclaimedIDs(table)) }
         var last: Value?
         while true {
             try watch?.check()
@@ -223,8 +228,8 @@ extension SyncError {
         SyncError(
             .otherAccount,
             """
-            Row '\(id)' of table '\(table)' was lost by the restored server, and belongs to another account. \
-            Sign in with that account, or call purge(account:force:) for it.
+            The restored server has lost row '\(id)' of table '\(table)', and another account has to decide about it. \
+            Sign in with that account to send or discard the row, or purge the account with 'force: true'.
             """
         )
     }

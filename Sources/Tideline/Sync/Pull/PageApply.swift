@@ -293,7 +293,8 @@ struct PageApply {
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         if let stored = try store.row(id: key, in: table), removal == nil {
             // The server has returned the row since the restore, so the state that later replaces the operation
-            // is a new one. An earlier tombstone is the backup's: the row is requested after its operations.
+            // is a new one. A tombstone earlier than the base row comes from the backup. The flag stays, so that the
+            // row is requested once its operations are complete.
             let mask = MembershipMask.bits(stored) ?? 0
             let isOfBackup =
                 mask & MembershipMask.former != 0 && row[SystemColumn.deleted] == true

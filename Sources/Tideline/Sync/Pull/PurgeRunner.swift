@@ -15,7 +15,11 @@ struct PurgeRunner {
             try await TransactionWatch.during("purge") { watch in
                 try await engine.transaction { [engine] queue in
                     try watch.check()
-                    let (ids, dropped, others) = try queue.purged(filter, table)
+                    let (ids, dropped, others) = try queue.purged(
+                        filter,
+                        table,
+                        keepsUnclaimed: !force
+                    )
                     guard force || dropped.isEmpty else {
                         throw SyncError.pendingOperations(table: table)
                     }
@@ -50,6 +54,7 @@ struct PurgeRunner {
                     try queue.resetCursors(table)
                     if filter == nil {
                         try queue.forgetOwnStates(in: table) { others.contains(ItemKey($0)) }
+                        try queue.forgetAccounts(of: table)
                     }
                     for operation in dropped { try queue.endInsert(operation) }
                     try watch.check()
@@ -89,14 +94,20 @@ struct PurgeRunner {
                     }
                     for record in lost { try queue.removeLost(record.table, record.itemID) }
                     let deleted = try queue.deletedRows(of: operations)
-                    try queue.drop(operations)
+                    // A purge keeps nothing for another decision.
+                    try queue.drop(operations, keepsLostBases: false)
                     for row in deleted {
                         try watch.check()
                         try queue.store.delete(ids: [.string(row.itemID)], in: row.table)
                     }
                     var removed = 0
                     for table in queue.catalog.syncedNames {
-                        removed += try queue.release(.signedIn(account), table, engine.events)
+                        removed += try queue.release(
+                            .signedIn(account),
+                            table,
+                            keepsUnclaimed: !force,
+                            engine.events
+                        )
                         // The dropped operations and earlier pulls have removed rows, too.
                         try queue.store.eraseRemovedWords(in: table)
                     }
@@ -156,7 +167,8 @@ extension QueueTransaction {
     }
 
     /// Returns the number of flagged rows that were committed after the backup, or may have been, and that no pull has
-    /// requested from the restored server yet.
+    /// requested from the restored server yet. Rows of a shared table that belong to no known account are not among
+    /// them, because no pull requests them.
     ///
     /// `isRemoved` returns whether the purge removes a row.
     fileprivate func possiblyLost(
@@ -172,16 +184,19 @@ extension QueueTransaction {
             SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, MembershipMask.name,
         ]
         let isKnown = former.restore.commit != nil
+        let unclaimed = try reader.unclaimedIDs(table)
         return try unmasked.inner.rows(query, in: table)
             .filter { !isKnown || former.restore.isBefore($0) }
+            .filter { !unclaimed.contains(ItemKey($0.id)) }
             .count(where: isRemoved)
     }
 
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
-    /// of the rows that are kept because they have operations of another account, or were lost by one.
+    /// of the rows that are kept because they belong, or may belong, to another account.
     fileprivate func purged(
         _ filter: Filter?,
-        _ table: String
+        _ table: String,
+        keepsUnclaimed: Bool
     ) throws -> (ids: [String], dropped: [QueuedOperation], others: Set<ItemKey>) {
         let isPending = try reader.count(table: table) > 0
         let all = isPending ? try reader.operations().filter { $0.table == table } : []
@@ -189,6 +204,7 @@ extension QueueTransaction {
         for record in try reader.lostRecords(table) where record.belongsToOther(than: account) {
             others.insert(ItemKey(record.itemID))
         }
+        if keepsUnclaimed { try others.formUnion(reader.unclaimedIDs(table)) }
         let ids = try reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }
         let purged = Set(ids.map(ItemKey.init))
         let dropped = all.filter(account.owns).filter {

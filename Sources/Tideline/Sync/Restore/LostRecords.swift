@@ -385,7 +385,7 @@ extension QueueTransaction {
         guard operation.kind != .insert, let base = operation.basis.base else { return false }
         switch operation.basis.latest {
         case .row(let row):
-            // The point of the restore does not matter: the later row may be a response of the restored server.
+            // The restore point is not compared, because the base row may be a response of the restored server.
             let isLost = RestorePoint(commit: nil)
                 .hasLost(catalog.synced(base, in: table), server: catalog.synced(row, in: table))
             return try isLost && reader.knowsEpoch(of: table)

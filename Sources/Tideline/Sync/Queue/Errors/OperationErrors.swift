@@ -281,7 +281,9 @@ extension QueueReader {
 
 extension QueueTransaction {
     /// Removes an operation from the queue; the newest known row of the server replaces the local one.
-    func discard(_ operation: QueuedOperation) throws {
+    ///
+    /// - Parameter keepsLostBases: Whether a base row that a restored server may have lost is kept instead.
+    func discard(_ operation: QueuedOperation, keepsLostBases: Bool = true) throws {
         try remove(operation)
         // If an operation cannot be decoded, its row is kept until it is pulled again. The rows of a table that
         // the app does not declare cannot be accessed.
@@ -293,8 +295,12 @@ extension QueueTransaction {
         if let earlier = others.last(where: { $0.id < operation.id }) {
             return try discard(operation, behind: earlier, among: others)
         }
-        if let next = others.first { return try discard(operation, before: next) }
-        if try mayHaveLostBase(of: operation) { return try keepBase(of: operation) }
+        let keepsBase = try keepsLostBases && mayHaveLostBase(of: operation)
+        if let next = others.first {
+            let base = keepsBase ? operation.basis.base.map(ServerState.row) : nil
+            return try discard(operation, before: next, base ?? operation.basis.lastKnown)
+        }
+        if keepsBase { return try keepBase(of: operation) }
         switch operation.basis.lastKnown {
         case .row(let row):
             // The row was deleted here, and may have been inserted again. Membership changes that queries
@@ -321,11 +327,15 @@ extension QueueTransaction {
     /// Handles the removal of an operation that others follow in its row; their changes are kept.
     ///
     /// If the server has no such row, the following operations are removed as well.
-    private func discard(_ operation: QueuedOperation, before next: QueuedOperation) throws {
-        guard let server = operation.basis.lastKnown, server.row != nil else {
+    private func discard(
+        _ operation: QueuedOperation,
+        before next: QueuedOperation,
+        _ known: ServerState?
+    ) throws {
+        guard let server = known, server.row != nil else {
             try removeFollowing(operation)
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
-            if operation.basis.lastKnown != nil {
+            if known != nil {
                 try LocalChildren(queue: self).follow(
                     deletesOf: [operation.itemID],
                     in: operation.table
