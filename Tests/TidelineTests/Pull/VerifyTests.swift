@@ -205,6 +205,7 @@ import TidelineTestSupport
         #expect(try await todos.count() == 62)
         try await SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self).delete(id: "r62")
+        #expect(try await todos.verify(queryID: "q62").surplus == 1)
         #expect(try await todos.verify(queryID: "q62", repair: true).repaired == 1)
         #expect(try await todos.count() == 61)
         #expect(try await todos.read(id: "r61") != nil)

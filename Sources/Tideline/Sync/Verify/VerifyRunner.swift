@@ -235,7 +235,7 @@ private struct VerifySteps: Sendable {
                 here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
                     && !$0.isOfOtherAccount
                     // Another query with the same bit may contain it, unless the server has deleted it.
-                    && (!hold.isShared || deleted.contains(ItemKey($0.id)))
+                    && (!hold.isShared || $0.isOfFormerEpoch || deleted.contains(ItemKey($0.id)))
             }
             let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
             found.lost += left.count - surplus.count
@@ -291,7 +291,7 @@ private struct VerifySteps: Sendable {
         _ fetched: inout Fetched
     ) async throws -> Set<ItemKey> {
         let hasChildren = !engine.catalog.references.localChildren(of: table).isEmpty
-        guard repair, hasChildren || hold?.isShared == true else { return [] }
+        guard repair && hasChildren || hold?.isShared == true else { return [] }
         let known = Set(rows.map { ItemKey($0.id) })
         let surplus = try await engine.read { [table, bit] reader in
             let local = try VerifiedRows(reader, table, bit: bit, range)
