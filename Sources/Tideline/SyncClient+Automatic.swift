@@ -32,7 +32,7 @@ extension SyncClient {
 
     /// Resumes automatic sync after a sign-in.
     ///
-    /// If the last sync was that of another account, everything is synced.
+    /// If a different account was signed in during the last full sync, all tables are synced.
     public func resumeSyncing() { automatic.handle(.token) }
 
     /// Reports that the signed-in account, its token or its rights have changed, for example by a new role.

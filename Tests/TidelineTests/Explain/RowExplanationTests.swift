@@ -107,7 +107,7 @@ import TidelineCore
         Case(
             name: "sent, and returned by no query yet",
             codes: [.here, .serverVersion, .unheld],
-            says: ["the next complete read of a query that does not contain it removes it."]
+            says: ["does not return the row either, the row is removed."]
         ) {
             $0.row = row
             $0.queries = [query("open", 1)]

@@ -190,8 +190,8 @@ extension RowExplanation {
             case nil:
                 add(
                     .unheld,
-                    "No query has returned the row yet: the next complete read of a query that does "
-                        + "not contain it removes it."
+                    "No query has returned the row yet. When a query is next read completely and "
+                        + "does not return the row either, the row is removed."
                 )
             case 0:
                 let end = isPending ? " after its operations are complete." : "."

@@ -118,9 +118,10 @@ package enum OperationRequest {
     /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
     /// ones.
     ///
-    /// If the request applies only to the newest known row, values that this row has are left out, because the server
-    /// checks its rules for all values that it gets, and these may break a rule that became stricter. They are sent if
-    /// nothing else is, or with columns that the app does not know, which may be former names of the others.
+    /// If `If-Match` names the newest known row, values equal to those of that row are left out. The server checks its
+    /// rules for every value that it receives, and an unchanged value may break a rule that became stricter. All values
+    /// are sent if none differs, or if the row has columns that the model lacks, which may be former names of columns
+    /// that it has.
     private static func known(
         _ local: Row,
         _ operation: QueuedOperation,
