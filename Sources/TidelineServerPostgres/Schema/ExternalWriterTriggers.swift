@@ -216,22 +216,6 @@ struct ExternalWriterTriggers {
             """
     }
 
-    /// Stores a pending cascade for a row that a foreign key removes after a delete by a server, because the server
-    /// that follows the references of the deleted row does not find this one any more.
-    ///
-    /// After a delete by an external writer, no server has checked whether a row prevents it.
-    private var beginsCascade: String {
-        """
-        IF pg_trigger_depth() > 1 AND current_setting('\(setting)', true) LIKE 'on%'
-            AND NOT OLD."deleted" THEN
-            INSERT INTO tideline.cascades ("table", "id", "dashboard")
-            SELECT \(clock), OLD."id", FALSE
-            WHERE EXISTS (SELECT FROM tideline.state WHERE "key" = 'referenced.' || \(clock))
-            ON CONFLICT ("table", "id") DO NOTHING;
-        END IF;
-        """
-    }
-
     /// Records that the transaction writes to the table, so that its clocks are locked in a fixed order.
     private var touches: String {
         """
@@ -296,7 +280,6 @@ struct ExternalWriterTriggers {
             \(keepTime)
             \(keepOld(isDeleted: "TRUE"))
             \(touches)
-            \(beginsCascade)
             RETURN OLD;
             """
         // A row that is deleted with another one that it references cannot stay, not even as a tombstone.

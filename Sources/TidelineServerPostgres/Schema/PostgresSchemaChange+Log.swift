@@ -46,22 +46,6 @@ extension PostgresSchemaChange {
         try assignExternalTimestamps(to: table, scope)
     }
 
-    /// Records which tables have references to them, for the triggers.
-    ///
-    /// Without a reference, no server would remove the pending cascades that the triggers store.
-    func noteReferenced(_ tables: [TableDefinition]) throws {
-        for table in tables {
-            let key = "referenced.\(table.name.lowercased())"
-            let isNoted = try value(of: key) != nil
-            guard isNoted != ReferenceRules.isReferenced(table.name, by: tables) else { continue }
-            if isNoted {
-                try script.run("DELETE FROM tideline.state WHERE \"key\" = $1", [.text(key)])
-            } else {
-                try put("", as: key)
-            }
-        }
-    }
-
     /// Creates the triggers of the table, unless the current ones exist.
     private func assignExternalTimestamps(to table: TableDefinition, _ scope: LogScope) throws {
         let text = ExternalWriterTriggers(table, scope).script

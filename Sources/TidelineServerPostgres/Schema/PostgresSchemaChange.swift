@@ -118,7 +118,6 @@ struct PostgresSchemaChange {
             )
             if let place { stored[place] = merged } else { stored.append(merged) }
         }
-        if filtered != nil { try noteReferenced(stored) }
         let gone = Set(losses.tables.map { $0.name.lowercased() })
         for table in stored {
             let name = table.name.lowercased()

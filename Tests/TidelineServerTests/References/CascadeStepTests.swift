@@ -348,31 +348,6 @@ import TidelineTestKit
     }
 
     @Test(
-        "A cascade deletes the rows below those that a foreign key has removed",
-        .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
-    )
-    func foreignKeys() async throws {
-        try await Self.with(true) { place in
-            let tables = FieldService.tables { tables in
-                // The customers and their jobs.
-                for place in 0..<2 { tables[place].softDelete = false }
-            }
-            let server = try await place.server(tables)
-            await Self.fill(server)
-            try place.run(
-                "",
-                postgres: """
-                    ALTER TABLE "Job" ADD FOREIGN KEY ("customerID") REFERENCES "Customer" ("id")
-                    ON DELETE CASCADE
-                    """
-            )
-            #expect(await server.send("DELETE", "/tables/Customer/c").status == 204)
-            try await Self.expectDone(server, place)
-            await server.store.stop()
-        }
-    }
-
-    @Test(
         "A restricting row of the same transaction rejects the delete of a large tree",
         arguments: FieldService.backends
     )
