@@ -124,6 +124,7 @@ struct OwnerClockRemovalTests {
     func oneClock() async throws {
         let url = try Self.database()
         let (rows, epoch) = (try Self.rows(url), try Self.value("epoch", url))
+        let tour = try Self.value("triggers.tour", url)
         let reported = LockedLines()
         let log = ServerLog(
             level: .info,
@@ -138,6 +139,8 @@ struct OwnerClockRemovalTests {
         #expect([note.timestamp, note.horizon] == [Self.lastNote, Self.lastNote])
         #expect(try Self.value("format", url) == "5")
         #expect(try Self.value("epoch", url) != epoch)
+        // A table that had one clock keeps its triggers.
+        #expect(try Self.value("triggers.tour", url) == tour)
         let state = try Self.state(url)
         for word in ["owner_clocks", "owner_departures", "owner_moved", "owner:", "tideline_owner"]
         {

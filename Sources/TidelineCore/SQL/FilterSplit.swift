@@ -38,7 +38,7 @@ package struct FilterSplit {
 
     /// The maximum number of literals in SQL: each is a parameter, of which a statement has at most 65,535.
     ///
-    /// The others are for literals outside of lists that are rendered twice, and for the page.
+    /// The remaining parameters are for literals that SQL repeats, and for the keys and the size of the page.
     private static let literalsMax = 60_000
 
     /// Returns the number of literals in an expression.

@@ -197,8 +197,8 @@ struct BatchRun {
             let others = envelope.units[unit].dependsOn.compactMap { places[$0] }
             groups.append(PreparedGroup(writes, dependsOn: others))
             tried.append(unit)
-            // Columns that this unit adds to the tables are available to the requests after it. A dry run adds none,
-            // and is one transaction.
+            // Columns that this unit adds to the tables are available to the requests after it. A dry run adds no
+            // columns, and all of its units share one transaction.
             if !isDryRun, writes.contains(where: { $0.table.needsGrowth }) { break }
         }
         let outcomes = await service.writes.perform(

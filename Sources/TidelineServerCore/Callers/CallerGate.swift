@@ -32,7 +32,7 @@ struct CallerGate: Sendable {
     /// Returns the sender of the request and admits it; a request with a rejected token is counted for its
     /// address.
     ///
-    /// `isBatch` is whether the route of the request is the one of batches, which a path can spell in several ways.
+    /// `isBatch` comes from the route: the path alone does not tell, because `/%24batch` and `/$Batch/` are the same one.
     func admit(_ request: ServerRequest, isBatch: Bool = false) async throws -> User? {
         let user = try await countedUser(of: request, isBatch: isBatch)
         try checkRate(request, user, isBatch: isBatch)

@@ -51,7 +51,10 @@ extension Table {
                 let isNullable = column.isNullable
                 // Stored values may be older than the rules of the column.
                 column.isNullable = true
-                values[place] = try column.read(&reader, acceptsZero: !isNullable)
+                // An empty text is the zero value of a date. It remains if the column becomes nullable.
+                let isEmptyZero = column.type != .string && column.type.zero == .string("")
+                values[place] = try column.read(&reader, acceptsZero: !isNullable || isEmptyZero)
+                if isNullable, isEmptyZero, values[place] == .text("") { values[place] = .null }
             }
         }
         return values

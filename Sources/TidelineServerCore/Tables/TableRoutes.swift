@@ -133,15 +133,12 @@ struct TableRoutes {
 extension StoredRow {
     /// Returns whether a deleted row has no values, except for its owner and references: each is null or zero.
     ///
-    /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`. References count
-    /// as values unless the setting keeps them.
+    /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`.
     fileprivate func isBare(in table: Table) throws -> Bool {
         // The values of a tombstone may break the rules of their columns.
         let values = try table.members(of: json)
-        let isErasing = table.definition.tombstones == .bare
-        let places = table.columns.indices.filter { place in
-            place != table.ownerIndex
-                && !(isErasing && table.definition.keepsInTombstone(table.columns[place]))
+        let places = table.columns.indices.filter {
+            !table.definition.keepsInTombstone(table.columns[$0])
         }
         return !places.isEmpty
             && places.allSatisfy { place in

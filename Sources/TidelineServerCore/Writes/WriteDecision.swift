@@ -60,7 +60,7 @@ package struct WriteOperation: Sendable {
     package var expectedVersion: String?
     /// The version in a datasync PATCH; the write is rejected with 400 if the row has a different one.
     package var claimedVersion: String?
-    /// Whether the body has an `id`, or a null `id`, `version` or `updatedAt`, that the stored row cannot have.
+    /// Whether the body has a different `id`, or null as `id`, `version` or `updatedAt`, which no stored row has.
     package var claimsOther = false
     /// The time in a datasync PATCH; the write is rejected with 400 if the row has a different one.
     package var claimedUpdatedAt: Int64?

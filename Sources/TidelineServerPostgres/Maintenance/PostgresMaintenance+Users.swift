@@ -70,8 +70,8 @@ extension PostgresMaintenance {
             .unavailable,
             "\(address): the user's rows of table '\(table.table.name)' cannot be removed, because rows of table "
                 + "'\(error.relation?.table ?? "")' refer to them by the foreign key '\(error.constraintName)'. "
-                + "Set its columns to null in these rows, including deleted ones, or drop the foreign key, and run "
-                + "the command again."
+                + "In the referring rows, including deleted ones, set the columns of the foreign key to null, or "
+                + "drop the foreign key. Then run the command again."
         )
     }
 

@@ -180,6 +180,41 @@ private struct Broken: Error {}
         #expect(diary.take() == ["after \(empty)", "before \(empty)", "after \(empty)"])
     }
 
+    @Test("A hook reads null from a row without a date, once its column is nullable")
+    func hooksSeeNullInNullableColumns() async throws {
+        try await withTemporaryDirectory { directory in
+            for isNullable in [false, true] {
+                let table = TableDefinition(
+                    "TodoItem",
+                    columns: [
+                        ColumnDefinition("day", .date, nullable: isNullable),
+                        ColumnDefinition("rank", .integer),
+                    ]
+                )
+                let diary = Diary()
+                var hooks = TableHooks()
+                hooks.beforeWrite = { change in
+                    guard let stored = try await change.stored() else { return }
+                    diary.write("\(stored["day"] ?? .null)")
+                }
+                let server = try await TestServer(
+                    [table],
+                    path: directory + "/a.db",
+                    hooks: ["TodoItem": hooks]
+                )
+                if isNullable {
+                    let patched = await server.send("PATCH", "/tables/TodoItem/a", #"{"rank":1}"#)
+                    #expect(patched.status == 200, "\(patched.text)")
+                    #expect(diary.take() == ["\(Value.null)"])
+                } else {
+                    let created = await server.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+                    #expect(created.status == 201)
+                }
+                await server.store.stop()
+            }
+        }
+    }
+
     @Test("A time that a hook does not change keeps its microseconds")
     func valuesThatHooksDoNotChangeStayExact() async throws {
         let table = TableDefinition("TodoItem", columns: [ColumnDefinition("at", .dateTime)])

@@ -103,7 +103,7 @@ extension QueueTransaction {
 
     /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
     ///
-    /// - Parameter keepsLostBases: Whether base rows that a restored server may have lost are kept instead.
+    /// If `keepsLostBases`, base rows that a restored server may have lost are kept instead.
     func drop(_ operations: [QueuedOperation], keepsLostBases: Bool = true) throws {
         // The last operation of a row is handled first, so that no operation follows the remaining ones.
         for operation in operations.reversed() {
@@ -114,8 +114,8 @@ extension QueueTransaction {
 
     /// Clears the bits of an account's queries, and removes the rows that no other account's query contains.
     ///
-    /// - Parameter keepsUnclaimed: Whether rows that may belong to any account of the device are kept.
-    /// - Returns: The number of removed rows.
+    /// If `keepsUnclaimed`, rows that may belong to any account of the device are kept. Returns the number of removed
+    /// rows.
     func release(
         _ account: AccountView,
         _ table: String,

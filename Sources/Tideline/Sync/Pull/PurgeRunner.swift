@@ -167,8 +167,9 @@ extension QueueTransaction {
     }
 
     /// Returns the number of flagged rows that were committed after the backup, or may have been, and that no pull has
-    /// requested from the restored server yet. Rows of a shared table that belong to no known account are not among
-    /// them, because no pull requests them.
+    /// requested from the restored server yet.
+    ///
+    /// Rows of a shared table that belong to no known account are not among them, because no pull requests them.
     ///
     /// `isRemoved` returns whether the purge removes a row.
     fileprivate func possiblyLost(

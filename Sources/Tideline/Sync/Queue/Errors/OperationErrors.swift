@@ -282,7 +282,7 @@ extension QueueReader {
 extension QueueTransaction {
     /// Removes an operation from the queue; the newest known row of the server replaces the local one.
     ///
-    /// - Parameter keepsLostBases: Whether a base row that a restored server may have lost is kept instead.
+    /// If `keepsLostBases`, a base row that a restored server may have lost is kept instead.
     func discard(_ operation: QueuedOperation, keepsLostBases: Bool = true) throws {
         try remove(operation)
         // If an operation cannot be decoded, its row is kept until it is pulled again. The rows of a table that
