@@ -350,4 +350,124 @@ import TidelineTestSupport
             #expect(try await visits.read(id: "a")?.note == "new")
         }
     }
+
+    // MARK: - Accounts
+
+    /// Pulls a page as each account, and then sets the notes of rows, which stay on the device.
+    private func setNotes(
+        _ notes: [String: String],
+        _ pages: [(String, [String])],
+        _ transport: ScriptedTransport,
+        _ store: any LocalStore,
+        _ signIn: SignIn
+    ) async throws {
+        let device = try await Device(
+            transport,
+            store: store,
+            tables: [Visit.self],
+            authentication: signIn,
+            generation: .datasync
+        )
+        let visits = try device.client.syncTable(Visit.self)
+        for (account, rows) in pages {
+            signIn.change(to: account)
+            transport.add(page(rows))
+            try await visits.pull(queryID: "all")
+        }
+        for (id, note) in notes { try await visits.update(id: id) { $0.note = note } }
+    }
+
+    @Test("The values of a newly synchronized column are sent by the account that pulled the row")
+    func accountOfRow() async throws {
+        try await eachStore { store, path in
+            let (transport, signIn) = (ScriptedTransport(), SignIn("anna"))
+            let pages = [("anna", [serverRow("a", 1)]), ("ben", [serverRow("b", 2)])]
+            try await setNotes(["a": "hers", "b": "his"], pages, transport, store, signIn)
+            signIn.change(to: "anna")
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [LaterVisit.self],
+                authentication: signIn,
+                generation: .datasync
+            )
+            let operations = try await device.context.pendingOperations()
+            #expect(operations.map(\.itemID) == ["a", "b"])
+            #expect(operations.map(\.account) == ["anna", "ben"])
+            transport.add(.json(200, serverRow("a", 3, #","isOpen":false,"note":"hers""#)))
+            #expect(try await device.context.push().completed == 1)
+            #expect(transport.sent.last?.bearer == "Bearer anna-token-1")
+            #expect(transport.sent.last?.body?.contains("hers") == true)
+            #expect(try await device.queue() == ["update b"])
+        }
+    }
+
+    @Test("The signed-in account sends the new values of a row that several accounts pulled")
+    func accountOfSharedRow() async throws {
+        try await eachStore { store, path in
+            let (transport, signIn) = (ScriptedTransport(), SignIn("anna"))
+            let pages = [("anna", [serverRow("a", 1)]), ("ben", [serverRow("a", 1)])]
+            try await setNotes(["a": "ours"], pages, transport, store, signIn)
+            signIn.change(to: "ben")
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [LaterVisit.self],
+                authentication: signIn
+            )
+            #expect(try await device.context.pendingOperations().map(\.account) == ["ben"])
+        }
+    }
+
+    @Test("Rows with newly synchronized values can be edited after a later sign-in")
+    func laterSignIn() async throws {
+        try await eachStore { store, path in
+            let (transport, signIn) = (ScriptedTransport(), SignIn("anna"))
+            let pages = [("anna", [serverRow("a", 1)]), ("ben", [serverRow("b", 2)])]
+            try await setNotes(["a": "hers", "b": "his"], pages, transport, store, signIn)
+            signIn.change(to: nil)
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [LaterVisit.self],
+                authentication: signIn
+            )
+            let accounts = try await device.context.pendingOperations().map(\.account)
+            #expect(accounts == ["anna", "ben"])
+            signIn.change(to: "ben")
+            try await device.client.syncTable(LaterVisit.self).update(id: "b") { $0.text = "new" }
+            #expect(try await device.queue() == ["update a", "update b"])
+        }
+    }
+
+    @Test(
+        "Without a sign-in, a newly synchronized table belongs to the only account of the device",
+        arguments: [[], ["anna"], ["anna", "ben"]] as [[String]]
+    )
+    func signedOut(accounts: [String]) async throws {
+        try await eachStore { store, path in
+            let (transport, signIn) = (ScriptedTransport(), SignIn(nil))
+            let before = try await Device(
+                transport,
+                store: store,
+                tables: [Draft.self, Visit.self],
+                authentication: signIn
+            )
+            for account in accounts {
+                signIn.change(to: account)
+                try await before.client.syncTable(Visit.self).insert(Visit(id: account))
+            }
+            signIn.change(to: nil)
+            try await before.client.syncTable(Draft.self).insert(Draft(id: "d", text: "milk"))
+            let device = try await Device(
+                transport,
+                store: reopened(store, path),
+                tables: [LaterDraft.self, Visit.self],
+                authentication: signIn
+            )
+            let last = try #require(try await device.context.pendingOperations().last)
+            #expect(last.itemID == "d")
+            #expect(last.account == (accounts.count == 1 ? "anna" : nil))
+        }
+    }
 }

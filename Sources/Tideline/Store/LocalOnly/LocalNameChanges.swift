@@ -97,10 +97,11 @@ struct LocalNameChanges: Sendable {
     /// were deleted since are pulled again.
     private func queueRows(of table: String, _ queue: QueueTransaction) throws {
         let changes = LocalChanges(queue: queue, table: table)
+        let accounts = try RowAccounts(queue.reader, table)
         let pending = try queue.reader.pendingIDs(table)
         let knownUntil = try queue.reader.knownUntil(table)
         try queue.resetCursors(table)
-        try eachRow(of: table, queue) { row in
+        try eachRow(of: table, queue) { row, mask in
             guard !pending.contains(ItemKey(row.id)) else { return }
             if row.isFromServer {
                 var operation = QueuedOperation(table: table, itemID: row.id, kind: .update)
@@ -110,6 +111,7 @@ struct LocalNameChanges: Sendable {
             } else {
                 try changes.queueInsert(of: row.id, knownUntil: knownUntil)
             }
+            try assign(accounts.account(of: row, mask: mask), row.id, in: table, queue)
             try park(row, in: table, changing: nil, queue)
         }
     }
@@ -124,6 +126,7 @@ struct LocalNameChanges: Sendable {
         in table: String,
         _ queue: QueueTransaction
     ) throws {
+        let accounts = try RowAccounts(queue.reader, table)
         try queue.resetCursors(table)
         for operation in try queue.reader.operations()
         where operation.table == table && operation.damage == nil {
@@ -132,19 +135,23 @@ struct LocalNameChanges: Sendable {
             if changed != operation { try queue.put(changed) }
         }
         let lost = try queue.reader.lostIDs(table)
-        try eachRow(of: table, queue) { row in
+        try eachRow(of: table, queue) { row, mask in
             let columns = columns.filter { !(row[$0] ?? .null).isNull }
             guard !columns.isEmpty, !lost.contains(ItemKey(row.id)) else { return }
-            try queueUpdate(of: row, columns, in: table, queue)
+            let account = accounts.account(of: row, mask: mask)
+            try queueUpdate(of: row, columns, in: table, account, queue)
             try park(row, in: table, changing: Set(columns), queue)
         }
     }
 
     /// Queues an update of a row that sends its values of some columns, unless another operation will send them.
+    ///
+    /// It belongs to `account`, or to the account of the row's operations, all of which have the same one.
     private func queueUpdate(
         of row: Row,
         _ columns: [String],
         in table: String,
+        _ account: String?,
         _ queue: QueueTransaction
     ) throws {
         let operations = try queue.reader.operations(table, row.id)
@@ -160,12 +167,22 @@ struct LocalNameChanges: Sendable {
             after: operations,
             stored: row.without(columns)
         )
-        // All operations of a row belong to one account.
-        guard let first = operations.first, !queue.account.owns(first),
-            var update = try queue.reader.operations(table, row.id).last
+        let owner = operations.isEmpty ? account : operations[0].account
+        try assign(owner, row.id, in: table, queue)
+    }
+
+    /// Assigns the last operation of a row, which was queued just now, to an account.
+    private func assign(
+        _ account: String?,
+        _ id: String,
+        in table: String,
+        _ queue: QueueTransaction
+    ) throws {
+        guard account.map(ItemKey.init) != queue.account.id.map(ItemKey.init),
+            var operation = try queue.reader.operations(table, id).last
         else { return }
-        update.account = first.account
-        try queue.put(update)
+        operation.account = account
+        try queue.put(operation)
     }
 
     /// Parks the last operation of a row that breaks a rule, with an error for the app.
@@ -202,19 +219,23 @@ struct LocalNameChanges: Sendable {
         try queue.store.put([error.row], in: SystemTables.errors)
     }
 
-    /// Calls `body` with each row of a table, by id.
+    /// Calls `body` with each row of a table and its membership mask, by id.
     private func eachRow(
         of table: String,
         _ queue: QueueTransaction,
-        _ body: (Row) throws -> Void
+        _ body: (_ row: Row, _ mask: Int64) throws -> Void
     ) throws {
         var last: Value?
         while true {
             var query = TableQuery(filter: last.map { .greater(SystemColumn.id, $0) })
             query.order = [SortKey(column: SystemColumn.id)]
             query.limit = Self.rowsAtOnce
-            let rows = try queue.store.rows(query, in: table)
-            for row in rows { try body(row) }
+            let rows = try queue.unmasked.inner.rows(query, in: table)
+            for masked in rows {
+                var row = masked
+                row[MembershipMask.name] = nil
+                try body(row, MembershipMask.bits(masked) ?? 0)
+            }
             guard rows.count == Self.rowsAtOnce else { return }
             last = rows.last?[SystemColumn.id]
         }
