@@ -291,7 +291,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("Operations in the queue send the values of newly synchronized columns, or precede them")
+    @Test("Queued operations precede an update that sends the values of newly synchronized columns")
     func queuedColumns() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
@@ -308,21 +308,94 @@ import TidelineTestSupport
                 store: reopened(store, path),
                 tables: [LaterVisit.self]
             )
-            #expect(try await device.queue() == ["insert b attempted", "update a", "update b"])
+            let queue = try await device.queue()
+            #expect(queue == ["insert b attempted", "update a", "update a", "update b"])
             let values = #","isOpen":true,"note":"#
             transport.add(
                 .json(201, serverRow("b", 2, text: "2")),
-                .json(200, serverRow("a", 3, text: "1", rank: 5, values + #""x""#)),
-                .json(200, serverRow("b", 4, text: "2", values + #""y""#))
+                .json(200, serverRow("a", 3, text: "1", rank: 5)),
+                .json(200, serverRow("a", 4, text: "1", rank: 5, values + #""x""#)),
+                .json(200, serverRow("b", 5, text: "2", values + #""y""#))
             )
             #expect(try await device.push() == nil)
             #expect(
-                transport.sent.suffix(3).map(\.description) == [
+                transport.sent.suffix(4).map(\.description) == [
                     #"POST /tables/Todo - {"id":"b","text":"2","rank":null}"#,
-                    #"PATCH /tables/Todo/a "v1" {"rank":5,"isOpen":true,"note":"x"}"#,
+                    #"PATCH /tables/Todo/a "v1" {"rank":5}"#,
+                    #"PATCH /tables/Todo/a "v3" {"isOpen":true,"note":"x"}"#,
                     #"PATCH /tables/Todo/b "v2" {"isOpen":true,"note":"y"}"#,
                 ]
             )
+        }
+    }
+
+    /// Edits a row that has local values and that another device edits as well.
+    private func editTogether(
+        _ server: InProcessServer,
+        _ store: any LocalStore
+    ) async throws -> Device {
+        let device = try await Device(server.transport, store: store, tables: [Visit.self])
+        let visits = try device.client.syncTable(Visit.self)
+        try await visits.insert(Visit(id: "a", text: "1", isOpen: true, note: "x"))
+        #expect(try await device.push() == nil)
+        let other = try await Device(server.transport, tables: [LaterVisit.self])
+        let others = try other.client.syncTable(LaterVisit.self)
+        try await others.pull(queryID: nil)
+        try await others.update(id: "a") { $0.text = "theirs" }
+        #expect(try await other.push() == nil)
+        try await visits.update(id: "a") { $0.text = "mine" }
+        return device
+    }
+
+    /// Checks that the device and the server have the text of the other device, and the local values.
+    private func checkValues(_ device: Device, _ server: InProcessServer) async throws {
+        let other = try await Device(server.transport, tables: [LaterVisit.self])
+        try await other.client.syncTable(LaterVisit.self).pull(queryID: nil)
+        for device in [device, other] {
+            let visit = try #require(
+                try await device.client.syncTable(LaterVisit.self).read(id: "a")
+            )
+            #expect(visit.text == "theirs")
+            #expect(visit.isOpen)
+            #expect(visit.note == "x")
+        }
+    }
+
+    @Test("The values of a newly synchronized column remain if an earlier edit is discarded")
+    func discardedEdit() async throws {
+        try await eachStore { store, path in
+            let server = try await makeVisitServer()
+            let before = try await editTogether(server, store)
+            #expect(try await before.push()?.status == .operationErrors)
+            let device = try await Device(
+                server.transport,
+                store: reopened(store, path),
+                tables: [LaterVisit.self]
+            )
+            #expect(try await device.queue() == ["update a parked", "update a"])
+            let error = try #require(try await device.context.operationErrors().first)
+            try await error.cancelOperationAndDiscardItem()
+            #expect(try await device.queue() == ["update a"])
+            #expect(try await device.push() == nil)
+            try await checkValues(device, server)
+        }
+    }
+
+    @Test("The values of a newly synchronized column remain if the server wins an earlier conflict")
+    func wonConflict() async throws {
+        try await eachStore { store, path in
+            let server = try await makeVisitServer()
+            _ = try await editTogether(server, store)
+            let device = try await Device(
+                server.transport,
+                store: reopened(store, path),
+                conflicts: .serverWins,
+                tables: [LaterVisit.self]
+            )
+            #expect(try await device.queue() == ["update a", "update a"])
+            #expect(try await device.push() == nil)
+            #expect(try await device.queue() == [])
+            try await checkValues(device, server)
         }
     }
 

@@ -132,6 +132,10 @@ struct LocalNameChanges: Sendable {
         where operation.table == table && operation.damage == nil {
             var changed = operation
             changed.basis.base = operation.basis.base?.without(columns)
+            if operation.sendsOnlyChanges {
+                changed.edit = operation.edit?.without(columns)
+                changed.before = operation.before?.without(columns)
+            }
             if changed != operation { try queue.put(changed) }
         }
         let lost = try queue.reader.lostIDs(table)
@@ -144,9 +148,12 @@ struct LocalNameChanges: Sendable {
         }
     }
 
-    /// Queues an update of a row that sends its values of some columns, unless another operation will send them.
+    /// Queues an update of a row that sends its values of some columns, unless another operation sends the whole row.
     ///
-    /// It belongs to `account`, or to the account of the row's operations, all of which have the same one.
+    /// The new update follows an earlier one in a separate group. If the server wins a conflict of the earlier update,
+    /// or the app discards that update, the values remain.
+    ///
+    /// The new update belongs to `account`, or to the account of the row's operations, all of which have the same one.
     private func queueUpdate(
         of row: Row,
         _ columns: [String],
@@ -154,18 +161,28 @@ struct LocalNameChanges: Sendable {
         _ account: String?,
         _ queue: QueueTransaction
     ) throws {
-        let operations = try queue.reader.operations(table, row.id)
-        if var last = operations.last, last.state != .attempted, last.damage == nil {
-            guard last.edit != nil else { return }
-            var values = Row()
-            for name in columns { values[name] = row[name] }
-            last.addToEdit(values)
-            return try queue.put(last)
+        var operations = try queue.reader.operations(table, row.id)
+        let before = row.without(columns)
+        var queue = queue
+        if var last = operations.last, last.damage == nil {
+            if last.sendsOnlyChanges {
+                last.group = last.group ?? queue.makeID()
+                if last.state != .attempted { last.seal(before) }
+                try queue.put(last)
+                operations[operations.count - 1] = last
+                queue.group = queue.makeID()
+            } else if last.state != .attempted {
+                guard last.edit != nil else { return }
+                var values = Row()
+                for name in columns { values[name] = row[name] }
+                last.addToEdit(values)
+                return try queue.put(last)
+            }
         }
         try LocalChanges(queue: queue, table: table).append(
             QueuedOperation(table: table, itemID: row.id, kind: .update),
             after: operations,
-            stored: row.without(columns)
+            stored: before
         )
         let owner = operations.isEmpty ? account : operations[0].account
         try assign(owner, row.id, in: table, queue)
@@ -249,6 +266,11 @@ extension Row {
         for name in columns { row[name] = nil }
         return row
     }
+}
+
+extension QueuedOperation {
+    /// Whether the operation is an update that does not send the whole row.
+    fileprivate var sendsOnlyChanges: Bool { kind == .update && !sendsWholeRow && !revives }
 }
 
 extension SyncEngine {
