@@ -1,4 +1,4 @@
-// LocalNameChanges: tables and columns that an update of the app began to synchronize, or no longer synchronizes.
+// LocalNameChanges: changes of the queue after an update of the app starts or stops synchronizing a table or column.
 //
 // The store keeps the names of the tables and columns that stay on the device. The transaction that stores new names
 // also changes the queue. Otherwise a pull would remove rows, and replace values, that were never sent.

@@ -215,11 +215,11 @@ extension SyncError {
         """
     }
 
-    /// The error text of an operation with values that were not synchronized before and that break a rule.
+    /// The error text of an operation with values of newly synchronized columns, one of which breaks a rule.
     static func brokenRule(_ operation: QueuedOperation, _ violation: RuleViolation) -> String {
         """
-        \(name(of: operation)) was not sent, because it has values that were not synchronized before and that break a \
-        rule. \(violation.message) Resolve the error with a row that follows the rule.
+        \(name(of: operation)) was not sent, because an update of the app synchronizes new columns, and a value in one \
+        of them breaks a rule. \(violation.message) Correct the value, and resolve the error with the corrected row.
         """
     }
 
