@@ -372,7 +372,7 @@ import TidelineTestSupport
                 store: reopened(store, path),
                 tables: [LaterVisit.self]
             )
-            #expect(try await device.queue() == ["update a parked", "update a"])
+            #expect(try await device.queue() == ["update a attempted parked", "update a"])
             let error = try #require(try await device.context.operationErrors().first)
             try await error.cancelOperationAndDiscardItem()
             #expect(try await device.queue() == ["update a"])
