@@ -52,7 +52,7 @@ extension Table {
                 // Stored values may be older than the rules of the column.
                 column.isNullable = true
                 // An empty text is the zero value of a date. It remains if the column becomes nullable.
-                let isEmptyZero = column.type != .string && column.type.zero == .string("")
+                let isEmptyZero = [.date, .time, .guid].contains(column.type)
                 values[place] = try column.read(&reader, acceptsZero: !isNullable || isEmptyZero)
                 if isNullable, isEmptyZero, values[place] == .text("") { values[place] = .null }
             }
