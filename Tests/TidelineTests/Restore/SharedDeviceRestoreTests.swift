@@ -30,10 +30,12 @@ import TidelineTestSupport
             }
             #expect(try await device.context.lostRowCount == 0)
             #expect(try await device.queue() == [])
-            try await device.todos().purge()
-            try await device.context.purge(account: "ben")
+            for account in ["anna", "ben"] {
+                let purge = { try await device.context.purge(account: account) }
+                #expect(await code(purge) == .pendingOperations)
+            }
             #expect(try await Self.ids(device) == ["anna's"])
-            try await device.context.purge(account: "ben", force: true)
+            try await device.context.purge(account: "anna", force: true)
             #expect(try await Self.ids(device).isEmpty)
         }
     }
@@ -78,6 +80,36 @@ import TidelineTestSupport
             signIn.change(to: "anna")
             try await device.todos().pull(queryID: "all")
             #expect(try await Self.ids(device) == ["anna's"])
+        }
+    }
+
+    @Test("A restore after another account's first pull is compared with its own time")
+    func sentBeforeALaterRestore() async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await Device(server, authentication: signIn)
+            let empty = try server.backup()
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            try await server.restore(empty)
+            signIn.change(to: "ben")
+            try await device.todos().pull(queryID: "some", where: { $0.text != "anna" })
+            try await device.todos().insert(Todo(id: "ben's", text: "before"))
+            try await device.context.push()
+            try await device.todos().pull(queryID: "some", where: { $0.text != "anna" })
+            let backup = try server.backup()
+            try await device.todos().update(id: "ben's") { $0.text = "after" }
+            try await device.context.push()
+            try await device.todos().pull(queryID: "some", where: { $0.text != "anna" })
+            try await server.restore(backup)
+            let other = try await Device(server)
+            try await other.todos().pull(queryID: "all")
+            try await other.todos().update(id: "ben's") { $0.text = "other" }
+            try await other.context.push()
+            #expect(
+                try await device.todos().pull(queryID: "some", where: { $0.text != "anna" }).lost
+                    == 1
+            )
         }
     }
 

@@ -114,20 +114,17 @@ extension QueueTransaction {
 
     /// Clears the bits of an account's queries, and removes the rows that no other account's query contains.
     ///
-    /// If `keepsUnclaimed`, rows that may belong to any account of the device are kept. Returns the number of removed
-    /// rows.
+    /// - Returns: The number of removed rows.
     func release(
         _ account: AccountView,
         _ table: String,
-        keepsUnclaimed: Bool,
         _ events: SyncEvents? = nil
     ) throws -> Int {
         var (removed, reported) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         // The remaining lost rows belong to other accounts.
-        var pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
-        if keepsUnclaimed { try pending.formUnion(reader.unclaimedIDs(table)) }
+        let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
         var last: Value?
         while true {
             try watch?.check()

@@ -15,11 +15,7 @@ struct PurgeRunner {
             try await TransactionWatch.during("purge") { watch in
                 try await engine.transaction { [engine] queue in
                     try watch.check()
-                    let (ids, dropped, others) = try queue.purged(
-                        filter,
-                        table,
-                        keepsUnclaimed: !force
-                    )
+                    let (ids, dropped, others) = try queue.purged(filter, table)
                     guard force || dropped.isEmpty else {
                         throw SyncError.pendingOperations(table: table)
                     }
@@ -102,12 +98,7 @@ struct PurgeRunner {
                     }
                     var removed = 0
                     for table in queue.catalog.syncedNames {
-                        removed += try queue.release(
-                            .signedIn(account),
-                            table,
-                            keepsUnclaimed: !force,
-                            engine.events
-                        )
+                        removed += try queue.release(.signedIn(account), table, engine.events)
                         // The dropped operations and earlier pulls have removed rows, too.
                         try queue.store.eraseRemovedWords(in: table)
                     }
@@ -169,8 +160,6 @@ extension QueueTransaction {
     /// Returns the number of flagged rows that were committed after the backup, or may have been, and that no pull has
     /// requested from the restored server yet.
     ///
-    /// Rows of a shared table that belong to no known account are not among them, because no pull requests them.
-    ///
     /// `isRemoved` returns whether the purge removes a row.
     fileprivate func possiblyLost(
         of table: String,
@@ -185,19 +174,16 @@ extension QueueTransaction {
             SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, MembershipMask.name,
         ]
         let isKnown = former.restore.commit != nil
-        let unclaimed = try reader.unclaimedIDs(table)
         return try unmasked.inner.rows(query, in: table)
             .filter { !isKnown || former.restore.isBefore($0) }
-            .filter { !unclaimed.contains(ItemKey($0.id)) }
             .count(where: isRemoved)
     }
 
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
-    /// of the rows that are kept because they belong, or may belong, to another account.
+    /// of the rows that are kept because they have operations of another account, or were lost by one.
     fileprivate func purged(
         _ filter: Filter?,
-        _ table: String,
-        keepsUnclaimed: Bool
+        _ table: String
     ) throws -> (ids: [String], dropped: [QueuedOperation], others: Set<ItemKey>) {
         let isPending = try reader.count(table: table) > 0
         let all = isPending ? try reader.operations().filter { $0.table == table } : []
@@ -205,7 +191,6 @@ extension QueueTransaction {
         for record in try reader.lostRecords(table) where record.belongsToOther(than: account) {
             others.insert(ItemKey(record.itemID))
         }
-        if keepsUnclaimed { try others.formUnion(reader.unclaimedIDs(table)) }
         let ids = try reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }
         let purged = Set(ids.map(ItemKey.init))
         let dropped = all.filter(account.owns).filter {

@@ -275,8 +275,10 @@ extension QueueTransaction {
                 record.isChecked = false
                 try put(record)
             }
-            // Rows that remain from an earlier restore are compared with that restore.
-            let earlier = try reader.former(table).map { $0.restore.commit }
+            // Rows that remain from an earlier restore are compared with that restore. Those that were sent before the
+            // first pull are no longer requested.
+            let former = try reader.former(table)
+            let earlier = former?.cause == .sent ? nil : former.map { $0.restore.commit }
             let commit = RestorePoint(epoch: epoch).commit
             let point: Int64? =
                 if let earlier {

@@ -234,7 +234,8 @@ extension SyncError {
             .pendingOperations,
             """
             The server was restored from a backup, and may have lost \(count) row(s) of '\(table)' that the purge \
-            would remove. Pull the queries that contain them first, or purge with 'force: true', which removes them.
+            would remove. Pull the queries that contain them first. If this error remains, their account is not known: \
+            'force: true' removes them.
             """
         )
     }

@@ -15,18 +15,6 @@ extension QueueReader {
         return known.map(ItemKey.init) != account.id.map(ItemKey.init)
     }
 
-    /// Returns the rows from before a restore that may belong to any account of the device.
-    ///
-    /// No query of an account held them, so the client does not request them: the server may hide them from the
-    /// account that is signed in.
-    func unclaimedIDs(_ table: String) throws -> Set<ItemKey> {
-        guard try isShared(table) else { return [] }
-        let mask = MembershipMask.former | MembershipMask.withoutID
-        var query = TableQuery(filter: .equal(MembershipMask.name, .integer(mask)))
-        query.select = [SystemColumn.id]
-        return Set(try store.rows(query, in: table).map { ItemKey($0.id) })
-    }
-
     fileprivate func hasServerRows(_ table: String) throws -> Bool {
         var query = TableQuery(filter: .greater(SystemColumn.version, .string("")))
         query.limit = 1
