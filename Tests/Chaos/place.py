@@ -43,7 +43,7 @@ def free_port():
 
 
 class Place:
-    """PostgreSQL and servers, until `end()`. Servers that ended are started again, as systemd would do it."""
+    """PostgreSQL and servers, until `end()`. A server or PgBouncer that ended is started again, as systemd would do it."""
 
     def __init__(self, binary, has_owner, with_pooler):
         self.binary = binary
@@ -51,6 +51,7 @@ class Place:
         self.directory.chmod(0o777)
         self.account = pwd.getpwnam("postgres") if os.getuid() == 0 else None
         self.pooler = None
+        self.is_pooler_killed = False
         self.is_over = False
         self.starts = 0
         self.start_cluster()
@@ -165,10 +166,12 @@ server_login_retry = 1
         raise AssertionError(f"PgBouncer did not answer within 30 seconds; see {self.directory}/pool/pool.log")
 
     def kill_pooler(self, seconds):
+        self.is_pooler_killed = True
         self.pooler.kill()
         self.pooler.wait()
         time.sleep(seconds)
         self.start_pooler()
+        self.is_pooler_killed = False
 
     # MARK: servers
 
@@ -189,6 +192,10 @@ server_login_retry = 1
                 if server.poll() is not None and not self.is_over:
                     self.servers[place] = self.serve(place)
                     self.starts += 1
+            # A cancel request can end PgBouncer 1.18 (https://github.com/pgbouncer/pgbouncer/issues/822).
+            if self.pooler and not self.is_pooler_killed and self.pooler.poll() is not None and not self.is_over:
+                self.start_pooler()
+                self.starts += 1
             time.sleep(0.2)
 
     def stop_and_continue(self, place, seconds):
