@@ -295,12 +295,10 @@ extension QueueTransaction {
         if let earlier = others.last(where: { $0.id < operation.id }) {
             return try discard(operation, behind: earlier, among: others)
         }
-        let keepsBase = try keepsLostBases && mayHaveLostBase(of: operation)
-        if let next = others.first {
-            let base = keepsBase ? operation.basis.base.map(ServerState.row) : nil
-            return try discard(operation, before: next, base ?? operation.basis.lastKnown)
+        if let next = others.first { return try discard(operation, before: next) }
+        if try keepsLostBases && mayHaveLostBase(of: operation) {
+            return try keepBase(of: operation)
         }
-        if keepsBase { return try keepBase(of: operation) }
         switch operation.basis.lastKnown {
         case .row(let row):
             // The row was deleted here, and may have been inserted again. Membership changes that queries
@@ -327,15 +325,11 @@ extension QueueTransaction {
     /// Handles the removal of an operation that others follow in its row; their changes are kept.
     ///
     /// If the server has no such row, the following operations are removed as well.
-    private func discard(
-        _ operation: QueuedOperation,
-        before next: QueuedOperation,
-        _ known: ServerState?
-    ) throws {
-        guard let server = known, server.row != nil else {
+    private func discard(_ operation: QueuedOperation, before next: QueuedOperation) throws {
+        guard let server = operation.basis.lastKnown, server.row != nil else {
             try removeFollowing(operation)
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
-            if known != nil {
+            if operation.basis.lastKnown != nil {
                 try LocalChildren(queue: self).follow(
                     deletesOf: [operation.itemID],
                     in: operation.table
