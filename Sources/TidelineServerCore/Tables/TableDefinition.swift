@@ -42,6 +42,8 @@ public struct TableDefinition: Hashable, Sendable {
     package var form: Int64?
     /// The database's default expressions, for columns of an adopted table that are declared without a default.
     package var databaseDefaults: [String: String] = [:]
+    /// The columns that a foreign key of the database checks, also one that is not a reference.
+    package var foreignKeyColumns: Set<String> = []
 
     /// Declares a table.
     public init(
@@ -90,12 +92,13 @@ public struct TableDefinition: Hashable, Sendable {
         }
     }
 
-    /// Returns whether a tombstone without values still has the value of this column: the owner, and a reference that
-    /// must not be null, because a foreign key may check it.
+    /// Returns whether a tombstone without values still has the value of this column: the owner, and
+    /// a reference or foreign key that must not be null.
     package func keepsInTombstone(_ column: ColumnDefinition) -> Bool {
         if let owner, SchemaPlan.isSame(owner, column.name) { return true }
-        return !column.isNullable
-            && references.contains { SchemaPlan.isSame($0.column, column.name) }
+        guard !column.isNullable else { return false }
+        return foreignKeyColumns.contains(column.name)
+            || references.contains { SchemaPlan.isSame($0.column, column.name) }
     }
 }
 

@@ -54,7 +54,8 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
 public enum TombstoneRule: String, Hashable, Sendable, CaseIterable {
     /// All values.
     case full
-    /// No values: only the id, the version, the times, the owner, and references that must not be null.
+    /// No values: only the id, the version, the times, the owner, and references and foreign keys that
+    /// must not be null.
     case bare
 }
 

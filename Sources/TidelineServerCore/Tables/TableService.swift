@@ -114,6 +114,7 @@ package final class TableService: Sendable {
                 definition.form = found?.form
                 definition.databaseDefaults =
                     found?.databaseDefaults(for: definition.schema.columns) ?? [:]
+                definition.foreignKeyColumns = found?.foreignKeyColumns ?? []
                 definition.references = ReferenceRules.extended(
                     definition,
                     by: found?.references ?? []

@@ -28,6 +28,21 @@ enum PostgresForeignKeys {
         return keys
     }
 
+    /// Returns the columns of a table that foreign keys check, whatever they refer to.
+    static func columns(
+        of table: String,
+        _ connection: PostgresConnection
+    ) throws -> Set<String> {
+        let found = try connection.run(columns, [.text(PostgresName.quoted(table))])
+        return Set((0..<found.count).map { found.text($0, 0) })
+    }
+
+    private static let columns = """
+        SELECT own.attname::text FROM pg_constraint AS c
+        JOIN pg_attribute AS own ON own.attrelid = c.conrelid AND own.attnum = ANY (c.conkey)
+        WHERE c.contype = 'f' AND c.conrelid = to_regclass($1)
+        """
+
     private static let sql = """
         WITH t AS (SELECT to_regclass(x) AS oid FROM unnest($1::text[]) AS x)
         SELECT child.relname::text, own.attname::text, parent.relname::text, c.confdeltype::text

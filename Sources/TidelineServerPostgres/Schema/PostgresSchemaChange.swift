@@ -381,7 +381,9 @@ struct PostgresSchemaChange {
             ]
         ).integer(0, 0)
         if table.tombstones == .bare {
-            for sql in PostgresSchema.eraseTombstones(of: table) { try script.runOnRows(sql) }
+            merged.foreignKeyColumns =
+                try PostgresForeignKeys.columns(of: table.name, connection)
+            for sql in PostgresSchema.eraseTombstones(of: merged) { try script.runOnRows(sql) }
         }
         if table.conflict != .merge {
             try script.run("DELETE FROM tideline.bases WHERE \"table\" = $1", name)

@@ -85,7 +85,7 @@ struct AdoptedReferenceTests {
         await server.store.stop()
     }
 
-    @Test("A row without a tombstone is deleted with rows that have one")
+    @Test("A row of a table without tombstones is deleted with rows of a table that keeps them")
     func permanentDelete() async throws {
         let (server, url) = try await server(Self.tables { $0[0].softDelete = false })
         let link = try await FieldService.deltaLink("job") { target, headers in
@@ -127,6 +127,23 @@ struct AdoptedReferenceTests {
         )
         #expect(left.text(0, 0) == "c d")
         await server.store.stop()
+        // The tombstones stay valid when the parent is no longer served, or the column is renamed.
+        let unserved = try await TestServer([tables[1]], onPostgres: true, database: url)
+        let insert = #"{"id":"l","customer_id":"c","title":"secret"}"#
+        #expect(await unserved.send("POST", "/tables/job", insert).status == 201)
+        #expect(await unserved.send("DELETE", "/tables/job/l").status == 204)
+        await unserved.store.stop()
+        var renamed = tables
+        renamed[1].schema.columns[0].name = "client_id"
+        renamed[1].aliases = ["customer_id": "client_id"]
+        var configuration = ServerConfiguration()
+        configuration.database = .postgres(url: url)
+        configuration.tables = renamed
+        try ServerDatabase(configuration).migrate()
+        let kept = try psql.run(
+            "SELECT string_agg(concat(client_id, title), ' ' ORDER BY id) FROM job WHERE deleted"
+        )
+        #expect(kept.text(0, 0) == "c d c")
     }
 
     @Test("The rows of a user are removed in the order that foreign keys require")
