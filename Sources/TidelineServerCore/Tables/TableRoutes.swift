@@ -131,14 +131,19 @@ struct TableRoutes {
 }
 
 extension StoredRow {
-    /// Returns whether a deleted row has no values, except for its owner and references: each is null or zero.
+    /// Returns whether a deleted row has no values but those that a bare tombstone keeps: each other
+    /// value is null or zero.
     ///
     /// The setting of the table is not enough, because tombstones stay bare when it changes to `full`.
+    /// The references of a row in such a table may be its only values, and count.
     fileprivate func isBare(in table: Table) throws -> Bool {
         // The values of a tombstone may break the rules of their columns.
         let values = try table.members(of: json)
-        let places = table.columns.indices.filter {
-            !table.definition.keepsInTombstone(table.columns[$0])
+        let definition = table.definition
+        let places = table.columns.indices.filter { place in
+            definition.tombstones == .bare
+                ? !definition.keepsInTombstone(table.columns[place])
+                : table.columns[place].name != definition.owner
         }
         return !places.isEmpty
             && places.allSatisfy { place in

@@ -193,8 +193,31 @@ import TidelineTestKit
         }
     }
 
+    @Test("A tombstone that keeps its only value, a reference, is not marked", arguments: stores)
+    func onlyReferences(onPostgres: Bool) async throws {
+        try await withDatabase(onPostgres) { database in
+            let child = TableDefinition(
+                "C",
+                columns: [
+                    ColumnDefinition("parentID", .string, nullable: false),
+                    ColumnDefinition("text", .string),
+                ],
+                references: [TableReference("parentID", to: "T")]
+            )
+            let server = try await database.server([Self.table, child])
+            #expect(await server.send("POST", "/tables/T", #"{"id":"p"}"#).status == 201)
+            let body = #"{"id":"c","parentID":"p"}"#
+            #expect(await server.send("POST", "/tables/C", body).status == 201)
+            #expect(await server.send("DELETE", "/tables/C/c").status == 204)
+            let answer = await server.send("GET", "/tables/C/c?__includeDeleted=true")
+            #expect(answer.row["parentID"] as? String == "p")
+            #expect(answer.headers["Tideline-Tombstone"] == nil)
+            await server.store.stop()
+        }
+    }
+
     @Test(
-        "A tombstone without values is read even if its values break the rules of columns",
+        "A tombstone without values is read even if null or zero breaks a rule of a column",
         arguments: stores
     )
     func brokenRules(onPostgres: Bool) async throws {
