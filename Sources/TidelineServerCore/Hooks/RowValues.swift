@@ -51,7 +51,8 @@ extension Table {
                 let isNullable = column.isNullable
                 // Stored values may be older than the rules of the column.
                 column.isNullable = true
-                // An empty text is the zero value of a date. It remains if the column becomes nullable.
+                // An empty text is the zero value of a date, a time or a guid. It remains if the column
+                // becomes nullable.
                 let isEmptyZero = [.date, .time, .guid].contains(column.type)
                 values[place] = try column.read(&reader, acceptsZero: !isNullable || isEmptyZero)
                 if isNullable, isEmptyZero, values[place] == .text("") { values[place] = .null }
@@ -66,7 +67,7 @@ extension Table {
         var row = Row()
         let all = columns + SystemColumn.definitions
         for (column, value) in zip(all, values) {
-            row[column.name] = Value(value, type: column.type)
+            row[column.name] = Self.value(value, column.type)
         }
         row[SystemColumn.version] = .string(RowVersion.text(stored.state.version))
         return row
@@ -76,9 +77,14 @@ extension Table {
     func row(of values: [SQLValue?]) -> Row {
         var row = Row()
         for (column, value) in zip(columns, values) {
-            if let value { row[column.name] = Value(value, type: column.type) }
+            if let value { row[column.name] = Self.value(value, column.type) }
         }
         return row
+    }
+
+    /// Returns a stored value as hooks see it: the JSON document `null` is null.
+    private static func value(_ stored: SQLValue, _ type: ColumnType) -> Value {
+        type == .json && stored == .text("null") ? .null : Value(stored, type: type)
     }
 
     /// Returns the values of a row that a hook derived from `old`, whose values are `known`.

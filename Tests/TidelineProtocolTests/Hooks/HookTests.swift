@@ -167,6 +167,7 @@ private struct Broken: Error {}
             hooks.beforeWrite = { change in
                 guard let stored = try await change.stored() else { return }
                 diary.write("before \(stored["day"] ?? .null)")
+                if stored["doc"]?.isNull == true { diary.write("no document") }
                 change.values["day"] = stored["day"]
                 change.values["doc"] = stored["doc"]
             }
@@ -177,7 +178,11 @@ private struct Broken: Error {}
         #expect(patched.status == 200, "\(patched.text)")
         #expect(patched.text.contains(#""day":"","doc":null,"rank":1"#), "\(patched.text)")
         let empty = Value.string("")
-        #expect(diary.take() == ["after \(empty)", "before \(empty)", "after \(empty)"])
+        #expect(
+            diary.take() == [
+                "after \(empty)", "before \(empty)", "no document", "after \(empty)",
+            ]
+        )
     }
 
     @Test("A hook reads null from a row without a date, once its column is nullable")
