@@ -74,9 +74,10 @@ package struct RowRules: Sendable {
         return nil
     }
 
-    /// Returns the first rule that a row breaks; an absent member has the column's default.
+    /// Returns the first rule that an inserted row breaks.
     ///
-    /// It covers every rule but `unique`.
+    /// A member that is absent, or null although the column is not nullable, is not sent, and has the
+    /// column's default. It covers every rule but `unique`.
     package func check(_ row: Row) -> RuleViolation? { check(row, changing: nil) }
 
     /// Returns the first rule that a row breaks in the columns that a write sets; nil for all columns.
@@ -84,7 +85,8 @@ package struct RowRules: Sendable {
     /// It covers every rule but `unique`.
     package func check(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
         for place in columns.indices where checks[place] != nil && isChanged(place, names) {
-            if let violation = check(place, value(place, in: row)) { return violation }
+            let value = value(place, in: row, isInserted: names == nil)
+            if let violation = check(place, value) { return violation }
         }
         return compare(row, changing: names)
     }
@@ -94,17 +96,20 @@ package struct RowRules: Sendable {
     /// Only those with a column that the write sets are checked; all of them if `names` is nil.
     package func compare(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
         guard hasComparisons else { return nil }
-        return compare(columns.indices.map { value($0, in: row) }) { isChanged($0, names) }
+        let values = columns.indices.map { value($0, in: row, isInserted: names == nil) }
+        return compare(values) { isChanged($0, names) }
     }
 
     private func isChanged(_ place: Int, _ names: Set<String>?) -> Bool {
         names?.contains(columns[place].name) ?? true
     }
 
-    private func value(_ place: Int, in row: Row) -> SQLValue {
+    private func value(_ place: Int, in row: Row, isInserted: Bool) -> SQLValue {
         let column = columns[place]
-        return row[column.name].map { SQLValue(converted: $0, type: column.type) }
-            ?? column.storedDefault
+        guard let value = row[column.name],
+            !isInserted || column.isNullable || !value.isNull
+        else { return column.storedDefault }
+        return SQLValue(converted: value, type: column.type)
     }
 
     /// Returns the names of the columns of a `unique` rule.

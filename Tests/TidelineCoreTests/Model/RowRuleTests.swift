@@ -56,6 +56,32 @@ import TidelineCore
         }
     }
 
+    @Test("An inserted null that is not sent has the default of its column")
+    func insertedNull() {
+        let rule = ColumnRules(required: true)
+        let schema = TableSchema(
+            name: "T",
+            columns: [
+                ColumnDefinition(
+                    "a",
+                    .string,
+                    nullable: false,
+                    default: .string("normal"),
+                    rules: rule
+                ),
+                ColumnDefinition("b", .string, rules: rule),
+            ]
+        )
+        let rules = RowRules(schema)
+        var row = Row()
+        row["a"] = .null
+        row["b"] = "x"
+        #expect(rules.check(row) == nil)
+        #expect(rules.check(row, changing: ["a"])?.columns == ["a"])
+        row["b"] = .null
+        #expect(rules.check(row)?.columns == ["b"])
+    }
+
     @Test("Two instants within one millisecond are equal")
     func milliseconds() {
         var row = Row()
