@@ -59,7 +59,8 @@ package struct PullCursor: Sendable, Hashable {
     /// table.
     package static let fileIdentityType = 16
 
-    /// The `keyType` of the only account that pushed to a table or pulled it; empty if there are several.
+    /// The `keyType` of the only account that pushed to a table or pulled it; empty if there are several,
+    /// or if rows were sent without an account.
     package static let senderType = 17
 
     /// The `keyType` of the epoch in the first responses to a push of a table that the device had not pulled.
@@ -67,6 +68,9 @@ package struct PullCursor: Sendable, Hashable {
 
     /// The `keyType` of the account that read a table last; empty if none was signed in.
     package static let readerType = 19
+
+    /// The `keyType` of the flag that a table had rows of the server before an account was stored.
+    package static let unknownSenderType = 20
 
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {
         self.position = position

@@ -225,7 +225,8 @@ struct LostRowCheck {
     /// Returns whether a row that the server does not return may belong to another account.
     private func mayBelongToOtherAccount(_ wasLost: Bool) throws -> Bool {
         guard former.cause == .sent, queue.account.id != nil, !wasLost else { return false }
-        return try queue.reader.isShared(table)
+        let reader = queue.reader
+        return try reader.isShared(table) || reader.hasUnknownSenders(table)
     }
 
     /// Stores the results for rows that were requested; `rows` are those that the server has.
@@ -270,9 +271,11 @@ struct LostRowCheck {
                 masked[MembershipMask.name] = .integer(mask)
                 try store.put([masked], in: table)
             case .unknown:
-                // It is not requested again, and no query removes it.
-                let unclaimed = mask | MembershipMask.former | MembershipMask.withoutID
-                try store.setMask(unclaimed, of: local, in: table)
+                // It is not requested again. No query removes it if the table has rows of other accounts;
+                // otherwise the next complete read does.
+                let unclaimed = MembershipMask.former | MembershipMask.withoutID
+                let isShared = try queue.reader.isShared(table)
+                try store.setMask(isShared ? mask | unclaimed : mask, of: local, in: table)
             case .lost(let state):
                 var record = LostRecord(
                     table: table,

@@ -21,11 +21,17 @@ extension QueueReader {
         return try !store.rows(query, in: table).isEmpty
     }
 
-    /// Returns whether a table whose accounts were never stored may have rows of other accounts.
+    /// Returns whether a table had rows of the server before an account was stored, as in a store of the
+    /// original SDK.
+    func hasUnknownSenders(_ table: String) throws -> Bool {
+        try config(table, "", PullCursor.unknownSenderType) != nil
+    }
+
+    /// Returns whether a table that was pulled, and whose accounts were never stored, has queries of
+    /// other accounts.
     ///
     /// An earlier version of the client stored no accounts after the first pull, but the queries of each account.
-    fileprivate func mayHaveRowsOfOthers(_ table: String, than account: String) throws -> Bool {
-        guard try wasPulled(table) else { return try hasServerRows(table) }
+    fileprivate func hasQueriesOfOthers(_ table: String, than account: String) throws -> Bool {
         let view = AccountView.signedIn(account)
         let isNumber = Filter.equal("keyType", .integer(Int64(QueryHold.numberType)))
         let query = TableQuery(filter: .equal("table", .string(table)) && isNumber)
@@ -83,10 +89,13 @@ extension QueueTransaction {
         }
     }
 
-    /// Forgets which accounts used a table that has no row of the server any longer.
+    /// Forgets which accounts used a table, if the table no longer has rows of the server.
     func forgetAccounts(of table: String) throws {
         guard try !reader.hasServerRows(table) else { return }
-        for type in [PullCursor.senderType, PullCursor.readerType] {
+        let types = [
+            PullCursor.senderType, PullCursor.readerType, PullCursor.unknownSenderType,
+        ]
+        for type in types {
             _ = try set(nil, table, "", type)
         }
     }
@@ -94,7 +103,12 @@ extension QueueTransaction {
     private func note(_ account: String, of table: String) throws {
         let known = try reader.config(table, "", PullCursor.senderType)
         guard known.map(ItemKey.init) != ItemKey(account) else { return }
-        let isOnly = try known == nil && !reader.mayHaveRowsOfOthers(table, than: account)
+        var isOnly = known == nil
+        if isOnly, try reader.wasPulled(table) {
+            isOnly = try !reader.hasQueriesOfOthers(table, than: account)
+        } else if isOnly, try reader.hasServerRows(table) {
+            _ = try set("1", table, "", PullCursor.unknownSenderType)
+        }
         _ = try set(isOnly ? account : Self.severalAccounts, table, "", PullCursor.senderType)
     }
 }
