@@ -43,7 +43,10 @@ def free_port():
 
 
 class Place:
-    """PostgreSQL and servers, until `end()`. A server or PgBouncer that ended is started again, as systemd would do it."""
+    """PostgreSQL and servers, until `end()`.
+
+    A server or PgBouncer that ended is restarted, as systemd would do.
+    """
 
     def __init__(self, binary, has_owner, with_pooler):
         self.binary = binary

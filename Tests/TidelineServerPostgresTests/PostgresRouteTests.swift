@@ -100,7 +100,7 @@ struct PostgresRouteTests {
     }
 
     @Test(
-        "A page that begins far after the last row is empty in each order",
+        "A page that begins far after the last row is empty, whatever the order",
         arguments: ["$orderby=tolower(label)", "$orderby=sent,createdAt", "$orderby=sent desc"]
     )
     func pagesAfterTheLastRowAreEmpty(_ order: String) async throws {
@@ -124,7 +124,7 @@ struct PostgresRouteTests {
     }
 
     @Test(
-        "A filter with more literals than a statement may have is answered, an order is rejected",
+        "A filter with more literals than a statement allows is answered, but an order is rejected",
         arguments: [
             ("$filter", "%20and%20", 200), ("$filter", "%20or%20", 200), ("$orderby", ",", 400),
         ]

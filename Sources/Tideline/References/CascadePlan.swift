@@ -151,7 +151,7 @@ extension LocalChanges {
         try LocalChanges(queue: queue, table: table, declared: declared)
             .deleteRow(id, isLast: true, basisVersion: basisVersion)
         if let opened, try queue.reader.count(group: opened) > queue.limits.transactionRowsMax {
-            // Rejected operations of other rows joined the group.
+            // Rejected operations of other rows made the group too large, so they leave it.
             try queue.separateEarlier(from: opened)
         }
     }

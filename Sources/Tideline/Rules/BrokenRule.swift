@@ -48,7 +48,9 @@ extension RowRules {
         if let violation = check(row) { throw SyncError.ruleBroken(violation, table: table) }
     }
 
-    /// Rejects a row that is sent in place of the server's row; nil if the server has no such row.
+    /// Rejects a row that breaks a rule in a value that differs from `server`, the server's row.
+    ///
+    /// If `server` is nil, the server does not have the row, and all values are checked.
     ///
     /// - Throws: ``SyncError`` with code `ruleBroken`.
     func check(_ row: Row, inPlaceOf server: Row?, table: String) throws {

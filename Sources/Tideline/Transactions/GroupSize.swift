@@ -25,7 +25,8 @@ final class GroupSize {
         formerGroups[id] = nil
     }
 
-    /// Notes that an operation joined the group, because the transaction changed another one of its group.
+    /// Notes that an operation joined the group, because the transaction changed another operation of its
+    /// former group.
     func joined(_ id: Int64, from group: String) {
         hasEarlier = true
         formerGroups[id] = group
@@ -70,7 +71,7 @@ extension QueueTransaction {
         return PushBatch.body(members, root: root).count
     }
 
-    /// Returns the operations that the transaction did not change to the groups that they had before.
+    /// Moves the operations that the transaction did not change back to their former groups.
     ///
     /// - Returns: Whether there are any.
     @discardableResult

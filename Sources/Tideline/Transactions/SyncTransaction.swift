@@ -130,8 +130,8 @@ struct TransactionRunner {
     ///
     /// If this transaction edits rows of an earlier one that was rejected, all operations of that one join its group.
     /// If this makes the group too large, those that the transaction did not edit return to their own group: a local
-    /// change does not fail because of other rows in the queue. An operation that it did edit is a part of it, with
-    /// all of its values.
+    /// change does not fail because of other rows in the queue. An operation that the transaction edited
+    /// counts with all of its values.
     private func checkSize(of group: String, _ queue: QueueTransaction) throws {
         do {
             try checkBatch(of: group, queue)
@@ -186,7 +186,7 @@ extension SyncContext {
     ///   `transactionTooLarge` if the transaction alone has more than
     ///   ``SyncLimits/transactionRowsMax`` operations or ``SyncLimits/transactionBytesMax`` bytes.
     ///   An unsent operation that the transaction changes counts with all of its values. On an error, nothing is
-    ///   changed. It never fails because of other rows in the queue.
+    ///   changed. A transaction never fails because of other rows in the queue.
     @discardableResult
     @concurrent
     public nonisolated func transaction<Result: Sendable>(

@@ -32,7 +32,8 @@ struct CallerGate: Sendable {
     /// Returns the sender of the request and admits it; a request with a rejected token is counted for its
     /// address.
     ///
-    /// `isBatch` comes from the route: the path alone does not tell, because `/%24batch` and `/$Batch/` are the same one.
+    /// `isBatch` comes from the route, because paths such as `/%24batch` and `/$Batch/` also name the batch
+    /// route.
     func admit(_ request: ServerRequest, isBatch: Bool = false) async throws -> User? {
         let user = try await countedUser(of: request, isBatch: isBatch)
         try checkRate(request, user, isBatch: isBatch)

@@ -93,7 +93,7 @@ struct ListRoutes {
 
     /// Returns an empty list for a table or a column that a dynamic schema does not have yet.
     ///
-    /// `clock` is the clock of the table; nil if the table does not exist.
+    /// `clock` is the table clock; nil if the table does not exist.
     private func emptyList(
         _ call: TableCall,
         _ name: String,

@@ -151,8 +151,8 @@ struct PostgresPurge: RetentionSteps {
     /// Returns the conditions under which rows reference a row `r`, which must then be kept.
     ///
     /// Foreign keys with SET NULL or SET DEFAULT do not prevent a removal, and neither do those with CASCADE of tables
-    /// that the server does not know. The rows of its own tables must not be removed with a tombstone: they may not be
-    /// deleted, and the tables have their own retention times.
+    /// that the server does not know. The rows of the server's own tables must not be removed with a
+    /// tombstone: some of them are not deleted, and their tables have their own retention times.
     private func references(
         to relation: String,
         _ connection: PostgresConnection

@@ -131,7 +131,7 @@ extension ProcessTests {
                "references": {"customerID": {"table": "Customer"}}}}}
             """#
 
-        @Test("No name of a document becomes Swift code of its models")
+        @Test("The names in a schema document cannot add Swift code to its models")
         func hostileNames() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("schema.json", Self.hostileNames)

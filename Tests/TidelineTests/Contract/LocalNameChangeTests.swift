@@ -1,4 +1,4 @@
-// LocalNameChangeTests: updates of an app after which tables and columns are synchronized that stayed on the device.
+// LocalNameChangeTests: updates of an app that start or stop synchronizing tables and columns.
 
 import Foundation
 import Testing
@@ -147,7 +147,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A row of a newly synchronized table that breaks a rule is parked with the rule")
+    @Test("The insert of a newly synchronized record that breaks a rule is parked with an error")
     func brokenRule() async throws {
         try await eachStore { store, path in
             let server = try await makeVisitServer()
@@ -174,7 +174,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "Changes of a table that an update of the app keeps on the device are not sent",
+        "Unsent changes of a table that an update of the app makes local are not sent",
         arguments: [false, true]
     )
     func formerTable(isDeleted: Bool) async throws {
@@ -202,7 +202,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("The rest of a transaction is sent if an update of the app keeps one of its tables local")
+    @Test("The rest of a transaction is sent if an update of the app makes one of its tables local")
     func restOfTransaction() async throws {
         try await eachStore { store, path in
             let server = try await makeVisitServer()
@@ -399,7 +399,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("A value of a newly synchronized column that breaks a rule is parked with the rule")
+    @Test("The update with a newly synchronized value that breaks a rule is parked with an error")
     func brokenColumnRule() async throws {
         try await eachStore { store, path in
             let server = try await makeVisitServer()

@@ -175,7 +175,7 @@ import TidelineTestSupport
         #expect(error.brokenRule?.code == .maxLength)
     }
 
-    @Test("A conflict that the device wins does not send stored values that break a later rule")
+    @Test("A device that wins a conflict does not send stored values that break a later rule")
     func stricterAfterAConflict() async throws {
         try await withTemporaryFile { path in
             func deploy(_ table: TableDefinition) async throws -> InProcessServer {

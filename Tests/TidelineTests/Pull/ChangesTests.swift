@@ -354,7 +354,7 @@ import TidelineTestSupport
         #expect(try await ids(device) == [])
     }
 
-    @Test("A row inserted during a pull without a query ID stays until another one lacks it")
+    @Test("A row inserted during a pull without a query ID stays until the next such pull lacks it")
     func aRowInsertedDuringAPullWithoutAnIDStays() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()

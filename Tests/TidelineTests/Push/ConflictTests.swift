@@ -64,7 +64,7 @@ import TidelineTestSupport
         #expect(try await device.rows() == [localRow("a", 3, text: "anew", rank: 1)])
     }
 
-    @Test("The clientWins policy sends what differs from the server's row, with its version")
+    @Test("With clientWins, columns that differ from the server's row are sent with its version")
     func clientWinsSendsTheLocalRow() async throws {
         let device = try await edited(.clientWins)
         transport.add(

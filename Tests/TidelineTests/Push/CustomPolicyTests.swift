@@ -102,7 +102,7 @@ import TidelineTestSupport
         #expect(log.all.count == 1)
     }
 
-    @Test("The resolution local sends what differs from the server's row")
+    @Test("The resolution local sends the columns that differ from the server's row")
     func localSendsTheLocalRow() async throws {
         let device = try await edited { _ in .local }
         transport.add(.json(412, theirs), .json(200, serverRow("a", 3, text: "mine", rank: 1)))

@@ -98,7 +98,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "The unsent operations that a transaction changes count, and stay as they are if they are too many",
+        "Unsent operations that a transaction edits count toward its limit, and remain if it fails",
         arguments: [2, 3]
     )
     func unsentOperationsCount(rows: Int) async throws {
@@ -120,7 +120,9 @@ import TidelineTestSupport
         #expect(try await scene.device.push() == nil)
     }
 
-    @Test("Rejected operations that a transaction does not change stay apart if both are too large")
+    @Test(
+        "Rejected operations that a transaction does not change leave its group if it is too large"
+    )
     func rejectedOperationsStayApart() async throws {
         var limits = SyncLimits()
         limits.transactionRowsMax = 3

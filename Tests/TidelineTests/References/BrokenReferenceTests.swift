@@ -172,7 +172,7 @@ import TidelineTestSupport
         var shelfID = ""
     }
 
-    @Test("An orphan whose reference is not optional is not moved to no parent")
+    @Test("The reference of an orphan cannot be cleared if it is not optional")
     func movedToNone() async throws {
         let models: [any SyncRecord.Type] = [Shelf.self, Book.self]
         let tables = try models.map { try RecordSchema.of($0).table }
@@ -201,7 +201,7 @@ import TidelineTestSupport
         var shelfID: Shelf.ID?
     }
 
-    @Test("An orphan with a required reference is not moved to no parent, and its error remains")
+    @Test("The required reference of an orphan cannot be cleared, and its error remains")
     func requiredParent() async throws {
         let models: [any SyncRecord.Type] = [Shelf.self, Loan.self]
         let tables = try models.map { try RecordSchema.of($0).table }

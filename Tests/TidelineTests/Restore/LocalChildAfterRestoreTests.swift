@@ -1,4 +1,4 @@
-// LocalChildAfterRestoreTests: records that stay on the device, of rows that no page of a restored server returned.
+// LocalChildAfterRestoreTests: local records whose parent no page of a restored server returned.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// UndoneEditAfterRestoreTests: edits of rows that a restore of the server lost, which the user takes back.
+// UndoneEditAfterRestoreTests: edits that the user undoes, of rows that a restored server has lost.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ import TidelineTestSupport
         case earlierTombstone
     }
 
-    /// The actions of a user who takes the edit back.
+    /// The actions of a user who undoes the edit.
     enum Undo: CaseIterable {
         case setsTheValueBack
         case discardsTheError
@@ -37,7 +37,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "A row that a restore lost stays if the user takes the rejected edit back",
+        "A row that a restore lost stays if the user undoes the rejected edit",
         arguments: Restored.allCases,
         Undo.allCases
     )

@@ -86,7 +86,7 @@ import TidelineCore
         #expect(request?.body == #"{"text":"two","extra":"y"}"#)
     }
 
-    @Test("An update on top of the server's row leaves out the values that this row has")
+    @Test("An update on top of the server's row leaves out the values that the server has")
     func anUpdateOnTopOfTheServersRowSendsTheDifferences() {
         let latest: Row = ["id": "a", "text": "theirs", "rank": 1, "version": "v2"]
         func body(_ local: Row, basedOn version: String = "v2") -> String? {

@@ -143,7 +143,7 @@ import TidelineTestSupport
                 .json(200, serverRow("edited", 11, text: "mine")),
                 .status(204)
             )
-            // The server takes no batches, so the transaction stays in the queue.
+            // The server does not accept batches, so the transaction stays in the queue.
             #expect(try await device.push()?.status == .networkFailure)
             let sent = transport.sent
             try #require(sent.count == 5)

@@ -92,9 +92,10 @@ struct LocalNameChanges: Sendable {
 
     /// Queues an insert of each row that has no operation.
     ///
-    /// If an earlier version of the app synchronized the table, the server has sent some of the rows. They are queued
-    /// as updates of that version with all columns, because it is not known which columns have changed since. Rows that
-    /// were deleted since are pulled again.
+    /// If an earlier version of the app synchronized the table, the server has some of the rows. Each of
+    /// them is queued as an update that is based on the row's version and sends all columns, because it
+    /// is not known which columns have changed since. Rows that were deleted on the device since then are
+    /// pulled again.
     private func queueRows(of table: String, _ queue: QueueTransaction) throws {
         let changes = LocalChanges(queue: queue, table: table)
         let accounts = try RowAccounts(queue.reader, table)
@@ -119,8 +120,9 @@ struct LocalNameChanges: Sendable {
     /// Queues an update of each row that has values of new columns.
     ///
     /// The server does not know the values, so they are removed from base rows: an operation sends the values in which
-    /// a row differs from its base row. A row that a restored server has lost is sent when the app decides so. Pulls
-    /// have left out the server's values of these columns, so the queries of the table restart.
+    /// a row differs from its base row. No update is queued for a lost row, because the app decides
+    /// whether it is sent. Pulls did not store the server's values of these columns, so the queries of
+    /// the table restart.
     private func queueValues(
         of columns: [String],
         in table: String,
@@ -148,12 +150,14 @@ struct LocalNameChanges: Sendable {
         }
     }
 
-    /// Queues an update of a row that sends its values of some columns, unless another operation sends the whole row.
+    /// Queues an update of a row, which sends the row's values of some columns.
+    ///
+    /// No update is queued if the row's last operation sends the whole row and was not attempted.
     ///
     /// The new update follows an earlier one in a separate group. If the server wins a conflict of the earlier update,
     /// or the app discards that update, the values remain.
     ///
-    /// The new update belongs to `account`, or to the account of the row's operations, all of which have the same one.
+    /// If the row has operations, the update belongs to their account, and otherwise to `account`.
     private func queueUpdate(
         of row: Row,
         _ columns: [String],
@@ -204,7 +208,7 @@ struct LocalNameChanges: Sendable {
 
     /// Parks the last operation of a row that breaks a rule, with an error for the app.
     ///
-    /// The app may have declared the rule together with the synchronization. `columns` are the columns that count as
+    /// The same update of the app may have added the rule. `columns` are the columns that count as
     /// changed; nil for all.
     private func park(
         _ row: Row,

@@ -15,7 +15,7 @@ enum SQLiteStoreFormat {
     /// Upgrades the queue of a file to the current format, if there is one.
     static func upgrade(_ database: Database) throws {
         let known = try columns(of: SystemTables.operations, in: database)
-        // Format 2 has this column.
+        // Format 1 has no column `requestId`. Format 2 has one, and needs no conversion.
         guard known.contains("properties"), !known.contains("requestId"),
             let schema = SystemTables.schemas.first(where: { $0.name == SystemTables.operations })
         else { return }

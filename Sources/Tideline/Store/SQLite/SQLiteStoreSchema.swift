@@ -333,8 +333,8 @@ enum SQLiteStoreSchema {
 
     /// Returns how the cells of a column that no model has described are converted to values.
     ///
-    /// Only the original SDK declares types such as `BOOLEAN` and `DATETIME`. Its cells have the form of the same
-    /// property here.
+    /// Only the original SDK declares types such as `BOOLEAN` and `DATETIME`. It stored cells as this client
+    /// stores them for a column of the same type.
     private static func form(of column: ColumnDefinition, declared type: String) -> CellForm {
         StorageClass(rawValue: type) == nil ? CellForm(column.type) : .plain
     }

@@ -92,8 +92,8 @@ extension QueueTransaction {
         throw SyncError.otherAccount(other)
     }
 
-    /// - Throws: ``SyncError`` with code `otherAccount` if another account lost the row when the server was restored:
-    ///   this device may have the only copy.
+    /// - Throws: ``SyncError`` with code `otherAccount` if the row is a lost row of another account: this
+    ///   device may have the only copy.
     func checkLost(_ table: String, _ itemID: String) throws {
         guard account != .unused, let lost = try reader.lost(table, itemID),
             lost.belongsToOther(than: account)

@@ -36,7 +36,7 @@ package enum AccountView: Sendable, Hashable {
     /// Returns whether a key belongs to this account.
     package func owns(key: String) -> Bool { isSame(Self.account(ofKey: key)) }
 
-    /// Returns the account that a key belongs to; nil for a key of a time without a signed-in account.
+    /// Returns the account that a key belongs to; nil if no account was signed in.
     static func account(ofKey key: String) -> String? {
         key.firstIndex(of: "@").map { String(key[key.index(after: $0)...]) }
     }

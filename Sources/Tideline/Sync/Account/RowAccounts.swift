@@ -31,9 +31,10 @@ struct RowAccounts {
 
     /// Returns the account that sends changes of a row; nil if it is not known.
     ///
-    /// If queries of several accounts hold the row, the one that is signed in is preferred. A row that no query with
-    /// an id holds belongs to the only account that used the table if the server has the row, and otherwise to the
-    /// account that is signed in.
+    /// If queries of several accounts hold the row, the one that is signed in is preferred. A row that no
+    /// query with an id holds belongs to the only account that used the table, if there is one and the
+    /// server has the row; otherwise to the account that is signed in, or, if none is, to the only account
+    /// that the device knows.
     func account(of row: Row, mask: Int64) -> String? {
         let holders = queries.filter { $0.bits & mask != 0 }.map(\.account)
         if let own, holders.contains(where: { $0.hasSameBytes(as: own) }) { return own }

@@ -14,7 +14,7 @@ struct SyncRunner: Sendable {
     private let pulled = PulledTables()
     private let inbox: AsyncStream<SyncMachine.Event>
     private let send: @Sendable (SyncMachine.Event) -> Void
-    /// The calls of the app after a sign-in.
+    /// An element for each call of ``SyncClient/resumeSyncing()``.
     private let signIns: AsyncStream<Void>
     private let signIn: @Sendable () -> Void
 
@@ -45,7 +45,7 @@ struct SyncRunner: Sendable {
         if event == .accountChanged { pulled.reopen() }
     }
 
-    /// Handles a sign-in; if another account than that of the last sync signed in, everything is synced.
+    /// Handles a sign-in: everything is synced if the account is not that of the last full sync.
     private func handleSignIn() async {
         if pulled.isOther(await engine.account()) {
             handle(.accountChanged)
@@ -284,16 +284,16 @@ private final class PulledTables: Sendable {
         /// The tables that were pulled.
         var succeeded: Set<String> = []
         var listener: AsyncStream<Void>.Continuation?
-        /// The account of the last sync of everything; nil before the first one.
+        /// The account of the last full sync; nil before the first one.
         var account: AccountView?
     }
 
     private let state = Mutex(State())
 
-    /// Stores the account at the start of a sync of everything.
+    /// Stores the account at the start of a full sync.
     func begin(of account: AccountView) { state.withLock { $0.account = account } }
 
-    /// Returns whether the last sync of everything was that of another account.
+    /// Returns whether the last full sync was for another account.
     func isOther(_ account: AccountView) -> Bool {
         state.withLock { $0.account.map { $0 != account } ?? false }
     }

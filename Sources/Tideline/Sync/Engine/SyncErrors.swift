@@ -215,11 +215,13 @@ extension SyncError {
         """
     }
 
-    /// The error text of an operation with values of newly synchronized columns, one of which breaks a rule.
+    /// The error text of an operation that is not sent, because a value of a newly synchronized table or
+    /// column breaks a rule.
     static func brokenRule(_ operation: QueuedOperation, _ violation: RuleViolation) -> String {
         """
-        \(name(of: operation)) was not sent, because an update of the app synchronizes new columns, and a value in one \
-        of them breaks a rule. \(violation.message) Correct the value, and resolve the error with the corrected row.
+        \(name(of: operation)) was not sent, because an update of the app began to synchronize \
+        the table or some of its columns, and a value breaks a rule. \(violation.message) \
+        Correct the value, and resolve the error with the corrected row.
         """
     }
 

@@ -90,7 +90,7 @@ struct PurgeRunner {
                     }
                     for record in lost { try queue.removeLost(record.table, record.itemID) }
                     let deleted = try queue.deletedRows(of: operations)
-                    // A purge keeps nothing for another decision.
+                    // A purge does not keep possibly lost rows for the app to decide about.
                     try queue.drop(operations, keepsLostBases: false)
                     for row in deleted {
                         try watch.check()
@@ -180,7 +180,8 @@ extension QueueTransaction {
     }
 
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
-    /// of the rows that are kept because they have operations of another account, or were lost by one.
+    /// of the rows that are kept because they have operations of another account, or are lost rows of
+    /// another account.
     fileprivate func purged(
         _ filter: Filter?,
         _ table: String

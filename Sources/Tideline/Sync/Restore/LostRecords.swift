@@ -43,9 +43,9 @@ struct LostRecord: Sendable, Hashable {
         self.server = server
     }
 
-    /// Returns whether the row was lost by another account, which decides about it.
+    /// Returns whether the lost row belongs to another account, which decides about it.
     ///
-    /// Rows that were lost while no account was signed in belong to every account.
+    /// Lost rows that were found while no account was signed in belong to every account.
     func belongsToOther(than view: AccountView) -> Bool {
         guard view != .unused, let account else { return false }
         return view.id.map(ItemKey.init) != ItemKey(account)
@@ -165,7 +165,7 @@ extension QueueReader {
             }
     }
 
-    /// Returns the number of rows that the account has lost.
+    /// Returns the number of lost rows of the account.
     func lostCount() throws -> Int {
         guard try store.count(nil, in: SystemTables.lost) > 0 else { return 0 }
         return try lostRecords(account: account).count
@@ -275,8 +275,8 @@ extension QueueTransaction {
                 record.isChecked = false
                 try put(record)
             }
-            // Rows that remain from an earlier restore are compared with that restore. Those that were sent before the
-            // first pull are no longer requested.
+            // Rows that remain from an earlier restore are compared with that restore. Rows that were sent
+            // before the first pull are no longer requested.
             let former = try reader.former(table)
             let earlier = former?.cause == .sent ? nil : former.map { $0.restore.commit }
             let commit = RestorePoint(epoch: epoch).commit
@@ -404,9 +404,11 @@ extension QueueTransaction {
         }
     }
 
-    /// Makes the base row of an operation that was removed the local row, because a restored server may have lost it.
+    /// Replaces the local row with the base row of a removed operation, because a restored server may have
+    /// lost the base row.
     ///
-    /// The row becomes a lost row. If the server has no row, the next pull requests it and finds out.
+    /// If the server has an older state, the row becomes a lost row. If the server has no row, the next
+    /// pull requests the row, and finds out whether it is lost.
     func keepBase(of operation: QueuedOperation) throws {
         guard let base = operation.basis.base else { return }
         let table = operation.table

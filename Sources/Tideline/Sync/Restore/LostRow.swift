@@ -234,8 +234,9 @@ extension SyncError {
             .pendingOperations,
             """
             The server was restored from a backup, and may have lost \(count) row(s) of '\(table)' that the purge \
-            would remove. Pull the queries that contain them first. If this error remains, their account is not known: \
-            'force: true' removes them.
+            would remove. Pull the queries that contain them first. If the error remains, it is \
+            not known which account the rows belong to; only a purge with 'force: true' removes \
+            them.
             """
         )
     }

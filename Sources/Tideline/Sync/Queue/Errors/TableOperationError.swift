@@ -176,8 +176,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Drops the operation and restores the newest known server row, or deletes the row if there
     /// is none; ``serverCopy`` says which.
     ///
-    /// If a restored server may have lost the state that the operation was based on, that state is restored instead. It
-    /// becomes a lost row: see ``SyncContext/lostRows()``.
+    /// If a restored server may have lost the state that the operation was based on, the row gets that
+    /// state instead. If the server has an older state, the row becomes a lost row
+    /// (``SyncContext/lostRows()``). If the server has no row, the next pull finds out whether the row
+    /// is lost.
     ///
     /// If the server rejected a delete because rows refer to the row, the related rows that were deleted in the same
     /// transaction also come back, and references that became null have their values again.
