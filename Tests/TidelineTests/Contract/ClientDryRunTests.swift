@@ -273,6 +273,32 @@ import TidelineTestSupport
         #expect(try await device.context.operationErrors().map(\.itemID) == ["l"])
     }
 
+    @Test("A child whose parent is rejected in the same batch waits, as in a push")
+    func rejectedParent() async throws {
+        var tables = try Field.tables()
+        for place in tables.indices where tables[place].name == "Customer" {
+            tables[place].schema.rules.unique = [["name"]]
+        }
+        let server = try await InProcessServer(tables: tables)
+        let device = try await Device(server.transport, tables: Field.models)
+        let customers = try device.client.syncTable(Field.Customer.self)
+        try await customers.insert(Field.Customer(id: "c", name: "Kiel"))
+        #expect(try await device.push() == nil)
+        try await customers.insert(Field.Customer(id: "d", name: "Kiel"))
+        try await device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "j", title: "Boiler", customerID: "d"))
+        let run = try await device.context.dryRun()
+        #expect(run.operations.map(\.itemID) == ["d", "j"])
+        guard case .rejected(let rejection) = run.operations[0].outcome else {
+            Issue.record("\(run.operations[0].outcome)")
+            return
+        }
+        #expect(rejection.brokenRule?.code == .notUnique)
+        #expect(run.operations[1].outcome == .waiting)
+        _ = try await device.push()
+        #expect(try await device.context.operationErrors().map(\.itemID) == ["d"])
+    }
+
     @Test("The delete of a row waits for the delete of rows that refer to it in an earlier batch")
     func childInEarlierBatch() async throws {
         let server = try await InProcessServer(tables: Field.tables())

@@ -179,25 +179,32 @@ struct DryRunRunner {
     }
 }
 
-/// The accepted operations of the batches that the server has already rolled back.
+/// The operations of the batches that the server has already rolled back.
 private struct EarlierBatches {
     let catalog: TableCatalog
+    /// The rows whose inserts were sent; a push sends the children of a rejected one later.
     private var created: Set<RowKey> = []
     /// The operations that may have removed a reference, by table.
     private var changed: [String: [QueuedOperation]] = [:]
 
     init(catalog: TableCatalog) { self.catalog = catalog }
 
+    /// Adds an accepted operation.
     mutating func add(_ operation: QueuedOperation) {
-        if operation.kind == .insert || operation.revives { created.insert(operation.row) }
         if operation.kind != .insert { changed[operation.table, default: []].append(operation) }
     }
 
     /// Returns the outcomes of the operations of the next batch.
     ///
-    /// An operation that was rejected because of a reference waits if an earlier batch would have prevented that, and
-    /// so do the other operations of its transaction.
-    func outcomes(of batch: [QueuedOperation], _ answers: [PushAnswer]) -> [DryRun.Outcome] {
+    /// An operation that was rejected because of a reference waits if an earlier batch would have prevented that, or
+    /// if the insert of the missing parent was rejected, and so do the other operations of its transaction.
+    mutating func outcomes(
+        of batch: [QueuedOperation],
+        _ answers: [PushAnswer]
+    ) -> [DryRun.Outcome] {
+        for operation in batch where operation.kind == .insert || operation.revives {
+            created.insert(operation.row)
+        }
         var waitingGroups: Set<String> = []
         var found = zip(batch, answers).map { operation, answer -> DryRun.Outcome in
             guard let reference = answer.reference, resolves(reference, for: operation) else {
