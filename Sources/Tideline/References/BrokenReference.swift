@@ -92,15 +92,16 @@ extension TableOperationError {
     ///   ``restoreParent(with:)``); `unknownTable` if the store was opened without the parent's table; `ruleBroken` if
     ///   the parent's values break a rule of its model; `otherAccount`; and the errors of a read of the server.
     public func restoreParent() async throws {
-        try await errors().restoreParent(of: self, with: nil)
+        try await errors().restoreParent(of: self, with: nil, in: brokenReference?.table)
     }
 
     /// Inserts the parent whose absence made the server reject the operation, and then sends the operation again.
     ///
     /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
-    /// - Throws: The errors of ``restoreParent()``, or ``SyncError`` with code `rowDoesNotFit` or `ruleBroken`.
+    /// - Throws: The errors of ``restoreParent()``, or ``SyncError`` with code `rowDoesNotFit`, also for a record
+    ///   of another table, or `ruleBroken`.
     public func restoreParent<Parent: SyncRecord>(with parent: Parent) async throws {
-        try await errors().restoreParent(of: self, with: Row(parent))
+        try await errors().restoreParent(of: self, with: Row(parent), in: Parent.tableName)
     }
 
     /// Gives the row a different parent, and sends the operation again.
@@ -131,7 +132,11 @@ extension OperationErrors {
         try await retry(error, row)
     }
 
-    fileprivate func restoreParent(of error: TableOperationError, with given: Row?) async throws {
+    fileprivate func restoreParent(
+        of error: TableOperationError,
+        with given: Row?,
+        in givenTable: String?
+    ) async throws {
         guard let reference = error.brokenReference, reference.reason == .parentNotFound else {
             throw SyncError.noParentMissing()
         }
@@ -142,12 +147,18 @@ extension OperationErrors {
             )
         }
         let table = schema.name
+        guard engine.catalog.schema(givenTable ?? table)?.name == table else {
+            throw SyncError.noParent(inTable: table, givenTable ?? "")
+        }
         let child = try await engine.read {
             try $0.store.row(id: .string(error.itemID), in: error.table)
         }
         // The row may have another parent, or none, by now.
         guard let id = (child ?? error.item)?[reference.column]?.text else {
             return try await retry(error)
+        }
+        guard ItemID.fault(in: id) == nil else {
+            throw SyncError.noParentNamed(error, column: reference.column)
         }
         if try await restoreUpdated(RowKey(table, id), with: given) {
             return try await retry(error)
@@ -221,6 +232,29 @@ extension SyncError {
             .notFound,
             """
             The operation was not rejected because of a missing parent. Use the other actions of the error.
+            """
+        )
+    }
+
+    fileprivate static func noParent(inTable table: String, _ given: String) -> SyncError {
+        SyncError(
+            .rowDoesNotFit,
+            """
+            The missing parent is a row of table '\(table)', but the given record belongs to table '\(given)'. \
+            Nothing was changed. Pass a record of '\(table)'.
+            """
+        )
+    }
+
+    fileprivate static func noParentNamed(
+        _ error: TableOperationError,
+        column: String
+    ) -> SyncError {
+        SyncError(
+            .rowDoesNotFit,
+            """
+            Row '\(error.itemID)' of table '\(error.table)' names no parent that can be restored: the value of column \
+            '\(column)' is not a valid id. Call moveToParent(_:) with the id of a parent, or discard the row.
             """
         )
     }

@@ -142,6 +142,43 @@ import TidelineTestSupport
         #expect(customers.map(\.id) == ["d"])
     }
 
+    @Test("A record of another table is not inserted as the parent")
+    func wrongTable() async throws {
+        let (scene, error) = try await orphaned()
+        let rejection = await #expect(throws: SyncError.self) {
+            try await error.restoreParent(with: Field.Note(text: "no customer"))
+        }
+        #expect(rejection?.code == .rowDoesNotFit)
+        #expect(rejection?.message.contains("belongs to table 'Note'") == true)
+        #expect(try await scene.device.context.operationErrors().map(\.itemID) == ["x"])
+    }
+
+    @Test("A parent that the row does not name cannot be restored")
+    func unnamed() async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        try await scene.device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "x", title: "Pump", customerID: ""))
+        _ = try await scene.device.push()
+        let error = try #require(try await scene.device.context.operationErrors().first)
+        #expect(error.brokenReference?.reason == .parentNotFound)
+        let customers = try scene.device.client.syncTable(Field.Customer.self)
+        let before = try await customers.count()
+        for given in [Field.Customer(name: "New"), nil] {
+            let rejection = await #expect(throws: SyncError.self) {
+                if let given {
+                    try await error.restoreParent(with: given)
+                } else {
+                    try await error.restoreParent()
+                }
+            }
+            #expect(rejection?.message.contains("is not a valid id") == true)
+        }
+        #expect(try await customers.count() == before)
+        try await error.moveToParent("c")
+        #expect(try await scene.device.push() == nil)
+    }
+
     @Test("An orphan's parent is inserted with the values that the app passes")
     func restoredWith() async throws {
         let (scene, error) = try await orphaned()
