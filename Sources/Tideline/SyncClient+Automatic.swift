@@ -106,9 +106,15 @@ extension SyncClient {
         do {
             return try await withThrowingTaskGroup(of: Bool?.self) { group in
                 group.addTask {
-                    let rejected = try await PolicyRunner(engine: engine).sync(policy)
-                    self.automatic.publish(rejected: rejected)
-                    isSynced.set()
+                    do {
+                        let rejected = try await PolicyRunner(engine: engine).sync(policy)
+                        self.automatic.publish(rejected: rejected)
+                        isSynced.set()
+                    } catch let error as SyncError where error.code == .notFound {
+                        // The sync may have failed because the server lacks a table.
+                        await engine.schemaCheck.compareIfChanged()
+                        throw error
+                    }
                     await engine.schemaCheck.compareIfChanged()
                     return true
                 }

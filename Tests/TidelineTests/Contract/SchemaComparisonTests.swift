@@ -112,6 +112,16 @@ import TidelineTestSupport
         )
     }
 
+    @Test("A single sync that fails because the server lacks a table reports the difference")
+    func missingTable() async throws {
+        let server = try await older()
+        let device = try await device(server.transport, tables: [Inspection.self, Note.self])
+        let code = await code { _ = try await device.client.syncOnce(deadline: .seconds(3600)) }
+        #expect(code == .notFound)
+        let known = try device.context.knownSchemaDifferences.map(\.table)
+        #expect(Set(known) == ["Inspection", "Note"])
+    }
+
     @Test("A restarted app knows the result without a request, and a new version compares again")
     func restarts() async throws {
         let tap = SchemaTap(try await older().transport)
