@@ -23,11 +23,6 @@ package final class RecordSchema: Sendable {
     /// The columns whose properties are not optional.
     let neverNil: Set<String>
 
-    /// The raw values of the enums of properties, by column, in the order of their cases.
-    ///
-    /// Columns that the model declares have the declared type instead.
-    let enumerations: [String: [String]]
-
     /// The values in the model's record of defaults, by column; see ``SyncRecord/defaults``.
     let ownDefaults: [String: Value]
 
@@ -89,7 +84,6 @@ package final class RecordSchema: Sendable {
         layout = schema.layout
         zeros = schema.zeros
         neverNil = schema.neverNil
-        enumerations = schema.enumerations
         let neverNil = schema.neverNil
         ownDefaults = defaults.filter { neverNil.contains($0.key) }
         optionalDefaults = defaults.filter { !neverNil.contains($0.key) }
@@ -102,7 +96,7 @@ package final class RecordSchema: Sendable {
         let declared = Record.columns
         let found = try Self.find(type, declared: declared.map(\.definition))
         try Self.check(found, model: name)
-        columns = found.map(\.definition)
+        var columns = found.map(\.definition)
         layout = RowLayout(columns.map(\.name))
         ownDefaults = [:]
         optionalDefaults = [:]
@@ -110,15 +104,6 @@ package final class RecordSchema: Sendable {
         for column in found { zeros[column.definition.name] = column.zero }
         self.zeros = zeros
         neverNil = Set(found.filter { !$0.mayBeNil }.map(\.definition.name))
-        let declaredNames = Set(declared.map(\.definition.name))
-        var enumerations: [String: [String]] = [:]
-        for column in found
-        where column.definition.type == .string && !declaredNames.contains(column.definition.name) {
-            enumerations[column.definition.name] = column.content.flatMap {
-                EnumerationMembers.of($0)
-            }
-        }
-        self.enumerations = enumerations
         systemProperties = SystemColumn.names
             .intersection(columns.map(\.name))
             .subtracting([SystemColumn.id])
@@ -139,6 +124,20 @@ package final class RecordSchema: Sendable {
         }
         try DeclaredRules(rules: Record.rules, model: name) { try places.column(for: $0) }
             .apply(to: &table)
+        let declaredNames = Set(declared.map(\.definition.name))
+        for column in found where !declaredNames.contains(column.definition.name) {
+            if let members = column.content.flatMap({ EnumerationMembers.of($0) }) {
+                table.order(column.definition.name, by: members)
+            }
+        }
+        let types = Dictionary(
+            table.columns.map { ($0.name, $0.type) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        for place in columns.indices {
+            columns[place].type = types[columns[place].name] ?? columns[place].type
+        }
+        self.columns = columns
         try table.keep(
             Record.localColumns.map { try places.column(for: $0) },
             isLocalOnly: Record.isLocalOnly,
@@ -295,5 +294,20 @@ private struct PropertyColumns {
             )
         }
         return column
+    }
+}
+
+extension TableSchema {
+    /// Makes a string column an enumeration, which is ordered by position as on a server, if nothing
+    /// needs it as text.
+    fileprivate mutating func order(_ name: String, by members: [String]) {
+        guard let place = columns.firstIndex(where: { $0.name == name }) else { return }
+        let column = columns[place]
+        let isText =
+            column.rules.maxLength != nil || column.rules.pattern != nil
+            || search?.columns.contains(name) == true
+            || orderIndexes.contains { $0.columns.last == name }
+        guard column.type == .string, !isText, Set(members).count == members.count else { return }
+        columns[place].type = .enumeration(members)
     }
 }

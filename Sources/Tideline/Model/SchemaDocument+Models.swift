@@ -33,7 +33,7 @@ extension SchemaDocument {
                 )
             }
             guard !found.table.isLocalOnly else { return nil }
-            var table = Table(ofModel: found.table, enumerations: found.enumerations)
+            var table = Table(ofModel: found.table)
             let rules = RowRules(table.schema)
             for place in table.schema.columns.indices
             where table.schema.columns[place].defaultValue == nil {
@@ -51,21 +51,8 @@ extension SchemaDocument {
 }
 
 extension SchemaDocument.Table {
-    /// A table of an app as its server should have it.
-    ///
-    /// - Parameters:
-    ///   - schema: The table on the device.
-    ///   - enumerations: The raw values of the enums of properties, by column.
-    init(ofModel schema: TableSchema, enumerations: [String: [String]]) {
-        var synced = schema.synced
-        for place in synced.columns.indices where synced.columns[place].type == .string {
-            let rules = synced.columns[place].rules
-            // These rules are for strings only.
-            guard let members = enumerations[synced.columns[place].name],
-                rules.maxLength == nil, rules.pattern == nil, Set(members).count == members.count
-            else { continue }
-            synced.columns[place].type = .enumeration(members)
-        }
-        self.init(synced, references: schema.references)
+    /// A table of an app, given as it is on the device, as its server should have it.
+    init(ofModel schema: TableSchema) {
+        self.init(schema.synced, references: schema.references)
     }
 }

@@ -155,7 +155,7 @@ struct DeclaredRules<Record> {
     }
 }
 
-/// The members of an enum with strings as raw values, in the order of its cases.
+/// The members of an enum that is encoded as strings, its raw values, in the order of its cases.
 enum EnumerationMembers {
     /// Returns the members of a type, or of the type of an optional; nil if it is not such an enum.
     static func of(_ type: Any.Type) -> [String]? {
@@ -168,10 +168,13 @@ enum EnumerationMembers {
         _ type: Enumeration.Type
     ) -> [String]? {
         let members = type.allCases.compactMap { member -> String? in
-            guard let member = member as? any RawRepresentable else { return nil }
-            return rawValue(member)
+            guard let member = member as? any RawRepresentable & Encodable,
+                let text = rawValue(member),
+                (try? ScalarEncoder.value(of: member)) == .string(text)
+            else { return nil }
+            return text
         }
-        return members.isEmpty ? nil : members
+        return members.isEmpty || members.count < type.allCases.count ? nil : members
     }
 
     private static func rawValue(_ member: some RawRepresentable) -> String? {

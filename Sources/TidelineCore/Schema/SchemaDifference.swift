@@ -120,8 +120,14 @@ private struct SchemaComparison {
             if !unknown.isEmpty {
                 return "the app's enum has no case for the server's members \(listed(unknown))"
             }
-            return rejected.isEmpty
-                ? nil : "the server rejects the cases \(listed(rejected)) of the app's enum"
+            guard rejected.isEmpty else {
+                return "the server rejects the cases \(listed(rejected)) of the app's enum"
+            }
+            return app == server
+                ? nil
+                : "the app's enum has its cases in another order than the server, which compares "
+                    + "them by position. Use the order of the server: "
+                    + server.map { "'\($0)'" }.joined(separator: ", ")
         // An enum of an app is stored as its raw value, and the server may accept any string.
         case (.enumeration, .string), (.string, .enumeration), (.string, .guid), (.string, .date),
             (.string, .time):

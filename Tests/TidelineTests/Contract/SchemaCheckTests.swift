@@ -89,6 +89,85 @@ import TidelineTestSupport
         )
     }
 
+    @Test("The cases of an enum must have the same order as the server's members")
+    func order() async throws {
+        var table = try RuleScene.table()
+        table.schema.rules.comparisons.removeAll { $0.left == "from" }
+        for name in ["from", "to"] {
+            let place = try #require(table.schema.columns.firstIndex { $0.name == name })
+            let members =
+                name == "from" ? ["done", "open", "planned"] : ["planned", "open", "done"]
+            table.schema.columns[place].type = .enumeration(members)
+        }
+        let server = try await InProcessServer(tables: [table])
+        let device = try await Device(server.transport, tables: [Inspection.self])
+        let found = try await device.context.schemaDifferences().map(\.description)
+        #expect(found.first?.contains("'done', 'open', 'planned'") == true)
+        #expect(
+            found.dropFirst() == ["Inspection: only one side has the rule from < to"]
+        )
+    }
+
+    @Test(
+        "Enums are ordered by their cases on the device, as on the server",
+        arguments: [true, false]
+    )
+    func enumOrder(inMemory: Bool) async throws {
+        let members = Work.State.allCases.map(\.rawValue)
+        let columns = [
+            ColumnDefinition("state", .enumeration(members)), ColumnDefinition("mark", .string),
+        ]
+        let server = try await InProcessServer(tables: [TableDefinition("Task", columns: columns)])
+        let store: any LocalStore =
+            inMemory ? MemoryStore() : try SQLiteStore(path: ":memory:")
+        let device = try await Device(server.transport, store: store, tables: [Work.self])
+        #expect(try await device.context.schemaDifferences().isEmpty)
+        let tasks = try device.client.syncTable(Work.self)
+        for state in Work.State.allCases {
+            try await tasks.insert(Work(id: state.rawValue, state: state, mark: .high))
+        }
+        #expect(try await device.push() == nil)
+        let order: [SortTerm<Work>] = [.descending(\.state)]
+        let remote = try await device.client.table(Work.self)
+            .read(where: { $0.state > .open }, sortedBy: order)
+        #expect(remote.map(\.id) == ["done", "begun"])
+        let local = try await tasks.read(where: { $0.state > .open }, sortedBy: order)
+        #expect(local.map(\.id) == ["done", "begun"])
+        #expect(try await tasks.max(\.state) == .done)
+        #expect(try await tasks.distinct(\.state) == [.open, .begun, .done])
+        #expect(try await tasks.read(id: "open")?.mark == .high)
+    }
+
+    /// A record with an enum, and with one whose encoding is not its raw value.
+    private struct Work: SyncRecord {
+        enum State: String, Codable, CaseIterable, Sendable, Comparable {
+            case open, begun, done
+
+            static func < (one: State, two: State) -> Bool {
+                allCases.firstIndex(of: one) ?? 0 < allCases.firstIndex(of: two) ?? 0
+            }
+        }
+
+        enum Mark: String, Codable, CaseIterable, Sendable {
+            case low, high
+
+            init(from decoder: any Decoder) throws {
+                let text = try decoder.singleValueContainer().decode(String.self)
+                self = Mark(rawValue: text.lowercased()) ?? .low
+            }
+
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.singleValueContainer()
+                try container.encode(rawValue.uppercased())
+            }
+        }
+
+        static let tableName = "Task"
+        var id = ""
+        var state = State.open
+        var mark = Mark.low
+    }
+
     @Test("A server without a schema document causes an error that says so")
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)

@@ -92,7 +92,7 @@ private struct OldJob: SyncRecord {
             let later = try await jobs.sum(\.minutes, by: \.status, where: { $0.id != "a" })
             #expect(later == [.done: 30, .open: 20])
             #expect(try await jobs.exists())
-            #expect(try await jobs.distinct(\.status) == [.done, .open])
+            #expect(try await jobs.distinct(\.status) == [.open, .done])
             #expect(try await jobs.distinct(\.distance, done) == [nil, 2])
             #expect(try await jobs.exists(where: { $0.minutes == 30 }))
             #expect(
@@ -105,8 +105,8 @@ private struct OldJob: SyncRecord {
             #expect(try await jobs.first(done.limited(to: 5, offset: 1))?.id == "c")
             #expect(
                 try await jobs.totals(of: "minutes", by: "status", Query()) == [
-                    RowTotals(group: "done", count: 2, sum: 40),
                     RowTotals(group: "open", count: 1, sum: 20),
+                    RowTotals(group: "done", count: 2, sum: 40),
                 ]
             )
             let inReader = try await device.context.read { reader in

@@ -33,9 +33,9 @@ public struct MergeRule: Sendable, Hashable {
 
     /// The greater of two numbers, dates, strings or booleans; any value is preferred to null.
     ///
-    /// Members of an enumeration are ordered by position if the column is declared as one
-    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`); an enum that is not declared is a
-    /// string, and ordered as such.
+    /// Members of an enumeration are ordered by position. The column is an enumeration if the property is a
+    /// `CaseIterable` enum with strings as raw values, or if it is declared as one
+    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`).
     public static let max = MergeRule(kind: .max)
 
     /// The lesser of two numbers, dates, strings or booleans, as for ``max``; any value is preferred to null.

@@ -58,8 +58,6 @@ struct TableCatalog: Sendable {
     private let rules: [String: RowRules]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
-    /// The raw values of the enums of the models' properties, by table and column.
-    private var enumerations: [String: [String: [String]]] = [:]
     /// The values that the models have for columns without a value.
     private var absent: [String: AbsentValues] = [:]
 
@@ -140,7 +138,6 @@ struct TableCatalog: Sendable {
             let name = try RecordSchema.of(type).table.name
             guard let schema = schema(name) else { continue }
             catalog.models[schema.name] = try Self.asModel(type, declared: schema)
-            catalog.enumerations[schema.name] = try RecordSchema.of(type).enumerations
             catalog.absent[schema.name] = AbsentValues(try RecordSchema.of(type), table: schema)
         }
         return catalog
@@ -157,14 +154,7 @@ struct TableCatalog: Sendable {
     /// The tables of the app as a server should have them, without what stays on the device.
     var document: SchemaDocument {
         let tables = schemas.values.filter { !$0.isLocalOnly && !$0.columns.isEmpty }
-        return SchemaDocument(
-            tables.map { schema in
-                SchemaDocument.Table(
-                    ofModel: schema,
-                    enumerations: enumerations[schema.name] ?? [:]
-                )
-            }
-        )
+        return SchemaDocument(tables.map(SchemaDocument.Table.init(ofModel:)))
     }
 
     /// Returns the condition on a table's rows that finds the same ones as a comparison of decoded records.
