@@ -103,6 +103,7 @@ extension SyncClient {
     ) async throws -> Bool {
         let engine = try syncContext.engine()
         let isSynced = Latch()
+        let failure = SyncFailure()
         do {
             return try await withThrowingTaskGroup(of: Bool?.self) { group in
                 group.addTask {
@@ -112,6 +113,7 @@ extension SyncClient {
                         isSynced.set()
                     } catch let error as SyncError where error.code == .notFound {
                         // The sync may have failed because the server lacks a table.
+                        failure.error.withLock { $0 = error }
                         await engine.schemaCheck.compareIfChanged()
                         throw error
                     }
@@ -122,6 +124,7 @@ extension SyncClient {
                     do {
                         try await engine.environment.sleep(deadline.clampedForTimers)
                         // A comparison of the schemas that takes longer is not part of the sync.
+                        if let error = failure.error.withLock({ $0 }) { throw error }
                         return isSynced.isSet
                     } catch is CancellationError {
                         // The task that syncs returns the result or throws the error.
@@ -273,4 +276,9 @@ final class SyncStatuses: Sendable {
             }
         }
     }
+}
+
+/// The error of a single sync, while the schemas are still compared.
+private final class SyncFailure: Sendable {
+    let error = Mutex<SyncError?>(nil)
 }
