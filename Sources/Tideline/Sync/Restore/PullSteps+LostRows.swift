@@ -271,10 +271,13 @@ struct LostRowCheck {
                 masked[MembershipMask.name] = .integer(mask)
                 try store.put([masked], in: table)
             case .unknown:
-                // It is not requested again. No query removes it if the table has rows of other accounts;
-                // otherwise the next complete read does.
-                let unclaimed = MembershipMask.former | MembershipMask.withoutID
+                // It is not requested again, and stays if it may belong to another account of the device.
                 let isShared = try queue.reader.isShared(table)
+                guard isShared || mask != 0 else {
+                    found.removed += try store.delete(ids: [.string(id)], in: table)
+                    continue
+                }
+                let unclaimed = MembershipMask.former | MembershipMask.withoutID
                 try store.setMask(isShared ? mask | unclaimed : mask, of: local, in: table)
             case .lost(let state):
                 var record = LostRecord(
