@@ -155,7 +155,7 @@ struct DeclaredRules<Record> {
     }
 }
 
-/// The members of an enum that is encoded as strings, its raw values, in the order of its cases.
+/// The members of an enum that is encoded as its raw values, which are strings, in the order of its cases.
 enum EnumerationMembers {
     /// Returns the members of a type, or of the type of an optional; nil if it is not such an enum.
     static func of(_ type: Any.Type) -> [String]? {
@@ -167,6 +167,10 @@ enum EnumerationMembers {
     private static func members<Enumeration: CaseIterable>(
         _ type: Enumeration.Type
     ) -> [String]? {
+        // A type that accepts any string has values that are not among its cases.
+        guard let raw = type as? any RawRepresentable.Type, !accepts("\u{1}", raw) else {
+            return nil
+        }
         let members = type.allCases.compactMap { member -> String? in
             guard let member = member as? any RawRepresentable & Encodable,
                 let text = rawValue(member),
@@ -175,6 +179,10 @@ enum EnumerationMembers {
             return text
         }
         return members.isEmpty || members.count < type.allCases.count ? nil : members
+    }
+
+    private static func accepts<Raw: RawRepresentable>(_ text: String, _ type: Raw.Type) -> Bool {
+        (text as? Raw.RawValue).flatMap(Raw.init(rawValue:)) != nil
     }
 
     private static func rawValue(_ member: some RawRepresentable) -> String? {

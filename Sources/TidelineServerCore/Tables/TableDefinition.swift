@@ -42,7 +42,7 @@ public struct TableDefinition: Hashable, Sendable {
     package var form: Int64?
     /// The database's default expressions, for columns of an adopted table that are declared without a default.
     package var databaseDefaults: [String: String] = [:]
-    /// The columns that a foreign key of the database checks, also one that is not a reference.
+    /// The columns that foreign keys of the database check, even if they are not references.
     package var foreignKeyColumns: Set<String> = []
 
     /// Declares a table.

@@ -143,7 +143,7 @@ extension StoredRow {
         let places = table.columns.indices.filter { place in
             definition.tombstones == .bare
                 ? !definition.keepsInTombstone(table.columns[place])
-                : table.columns[place].name != definition.owner
+                : definition.owner.map { SchemaPlan.isSame($0, table.columns[place].name) } != true
         }
         return !places.isEmpty
             && places.allSatisfy { place in

@@ -116,6 +116,7 @@ import TidelineTestSupport
         let members = Work.State.allCases.map(\.rawValue)
         let columns = [
             ColumnDefinition("state", .enumeration(members)), ColumnDefinition("mark", .string),
+            ColumnDefinition("kind", .string), ColumnDefinition("label", .string),
         ]
         let server = try await InProcessServer(tables: [TableDefinition("Task", columns: columns)])
         let store: any LocalStore =
@@ -136,9 +137,14 @@ import TidelineTestSupport
         #expect(try await tasks.max(\.state) == .done)
         #expect(try await tasks.distinct(\.state) == [.open, .begun, .done])
         #expect(try await tasks.read(id: "open")?.mark == .high)
+        #expect(try await tasks.read(where: { $0.kind == .hidden }).count == 3)
+        #expect(try await tasks.read(where: { $0.label == Work.Label("any") }).count == 3)
+        let byWord: [SortTerm<Work>] = [.ascending(\.state, .localized)]
+        #expect(try await tasks.read(sortedBy: byWord).map(\.id) == ["begun", "done", "open"])
     }
 
-    /// A record with an enum, and with one whose encoding is not its raw value.
+    /// A record with an enum, with one whose encoding is not its raw value, and with types that have values
+    /// which are not among their cases.
     private struct Work: SyncRecord {
         enum State: String, Codable, CaseIterable, Sendable, Comparable {
             case open, begun, done
@@ -162,10 +168,28 @@ import TidelineTestSupport
             }
         }
 
+        enum Kind: String, Codable, CaseIterable, Sendable {
+            case work, hidden
+
+            static let allCases = [Kind.work]
+        }
+
+        struct Label: RawRepresentable, Codable, CaseIterable, Sendable, Hashable {
+            var rawValue: String
+
+            init(rawValue: String) { self.rawValue = rawValue }
+
+            init(_ text: String) { rawValue = text }
+
+            static let allCases = [Label("none")]
+        }
+
         static let tableName = "Task"
         var id = ""
         var state = State.open
         var mark = Mark.low
+        var kind = Kind.hidden
+        var label = Label("any")
     }
 
     @Test("A server without a schema document causes an error that says so")

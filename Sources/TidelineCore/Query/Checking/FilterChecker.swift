@@ -43,7 +43,9 @@ package struct FilterChecker {
         for key in keys {
             let (expression, type) = try check(key.expression)
             if let localized = key.localized {
-                guard isOnDevice, type == .string || type == .any || type == .null else {
+                guard isOnDevice,
+                    type == .string || type == .any || type == .null || type.isEnumeration
+                else {
                     throw mismatch(
                         "a localized order needs a string, and works on a device only",
                         expression

@@ -29,7 +29,7 @@ extension FilterChecker {
     ) throws(ODataError) -> QueryExpression {
         let (one, two) = (try check(left), try check(right))
         let isText = [one, two].allSatisfy {
-            $0.type == .string || $0.type == .any || $0.type == .null
+            $0.type == .string || $0.type == .any || $0.type == .null || $0.type.isEnumeration
         }
         guard schema == nil || isOnDevice, isText else {
             throw mismatch(
@@ -105,6 +105,10 @@ extension FilterChecker {
             type != .any
         else { return operand }
         guard let fitting = LiteralCoercion.value(value, as: type) else {
+            // A device may have members that its app does not list.
+            if isOnDevice, type.isEnumeration, case .string = value {
+                return (operand.expression, type)
+            }
             throw mismatch(Self.misfit(ExpressionType(of: value), type), operand.expression)
         }
         var expression = operand.expression
