@@ -92,7 +92,7 @@ extension TableOperationError {
     ///   ``restoreParent(with:)``); `unknownTable` if the store was opened without the parent's table; `ruleBroken` if
     ///   the parent's values break a rule of its model; `otherAccount`; and the errors of a read of the server.
     public func restoreParent() async throws {
-        try await errors().restoreParent(of: self, with: nil, in: brokenReference?.table)
+        try await errors().restoreParent(of: self, with: nil, in: nil)
     }
 
     /// Inserts the parent whose absence made the server reject the operation, and then sends the operation again.

@@ -144,7 +144,7 @@ import TidelineTestSupport
     }
 
     /// A record with an enum, with one whose encoding is not its raw value, and with types that have values
-    /// which are not among their cases.
+    /// that are not among their cases.
     private struct Work: SyncRecord {
         enum State: String, Codable, CaseIterable, Sendable, Comparable {
             case open, begun, done

@@ -119,17 +119,9 @@ import TidelineTestSupport
         try await withRestorableServer { server in
             try await withTemporaryFile { path in
                 try Database(path: path).execute(
-                    """
-                    CREATE TABLE MS_TableOperations (id INTEGER PRIMARY KEY, itemId TEXT,
-                        properties BLOB, "table" TEXT, tableKind INTEGER);
-                    CREATE TABLE MS_TableOperationErrors (id TEXT PRIMARY KEY, operationId INTEGER,
-                        properties BLOB, tableKind INTEGER);
-                    CREATE TABLE MS_TableConfig (id TEXT PRIMARY KEY, "key" TEXT, keyType INTEGER,
-                        "table" TEXT, value TEXT);
-                    CREATE TABLE Todo (id TEXT PRIMARY KEY, version TEXT, text TEXT,
-                        complete INTEGER);
-                    INSERT INTO Todo VALUES ('gone', 'AAAAAAAAAAE=', 'old', 0);
-                    """
+                    FormatStepTests.original + """
+                        INSERT INTO Todo VALUES ('gone', 'AAAAAAAAAAE=', 'old', 0);
+                        """
                 )
                 let backup = try server.backup()
                 let device = try await Device(

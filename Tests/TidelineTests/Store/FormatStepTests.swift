@@ -161,7 +161,8 @@ import TidelineTestSupport
         }
     }
 
-    private static let original = """
+    /// The tables of a store of the original SDK.
+    static let original = """
         CREATE TABLE MS_TableOperations (id INTEGER PRIMARY KEY, itemId TEXT,
             properties BLOB, "table" TEXT, tableKind INTEGER);
         CREATE TABLE MS_TableOperationErrors (id TEXT PRIMARY KEY, operationId INTEGER,

@@ -203,7 +203,8 @@ struct LostRowCheck {
         /// The server has the same state.
         case same(Row)
         case lost(ServerState?)
-        /// The row may belong to another account and be hidden from this one; it stays until a page contains it.
+        /// The row may belong to another account and be hidden from this one. It stays until a page contains it, if
+        /// several accounts used the table on this device; otherwise it stays only if a query contains it.
         case unknown
     }
 
