@@ -120,6 +120,7 @@ nightly: export TIDELINE_TESTS = all
 nightly:
 	@scripts/bootstrap check
 	@scripts/timed --keep-going \
+	    'tests' '$(MAKE) test' \
 	    'address: build, self-test' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \
 	    'thread: tests' 'scripts/sanitize thread' \

@@ -14,7 +14,7 @@ extension HTTPWorker {
         var connectionsMax = 0
     }
 
-    /// The end of the service, while the server is drained.
+    /// The deadlines of a server that is shutting down.
     struct Drain {
         /// When the last connections are closed.
         let deadline: ContinuousClock.Instant

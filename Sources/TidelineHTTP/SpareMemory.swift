@@ -9,7 +9,7 @@ import CEpoll
 import Dispatch
 import Synchronization
 
-/// The free memory that malloc keeps of earlier answers.
+/// The free memory that malloc retains after earlier responses.
 enum SpareMemory {
     private static let isUnderWay = Atomic(false)
     /// The queue for returning memory, which takes some milliseconds while malloc locks each arena.

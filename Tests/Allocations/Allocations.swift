@@ -42,7 +42,7 @@ struct Allocations {
             case .check:
                 let findings = try await show(Thresholds.read())
                 exit(findings.contains(where: \.isFailure) ? 1 : 0)
-            case .record: try Thresholds.write(try await measureAll(beside: [:]))
+            case .record: try Thresholds.write(try await measureAll(against: [:]))
             case .stacks(let operation):
                 let count = try await operation.recordStacks()
                 try Stacks(operations: count).printLargest()
@@ -71,14 +71,14 @@ struct Allocations {
     /// Measures all operations and prints the findings below their counts.
     @discardableResult
     private static func show(_ thresholds: [String: Cost]) async throws -> [Finding] {
-        let costs = try await measureAll(beside: thresholds)
+        let costs = try await measureAll(against: thresholds)
         let findings = Thresholds.findings(costs, thresholds)
         for finding in findings { print(finding) }
         return findings
     }
 
     private static func measureAll(
-        beside thresholds: [String: Cost]
+        against thresholds: [String: Cost]
     ) async throws -> [(name: String, cost: Cost)] {
         printRow("operation", "allocations", "bytes", "kept", "thresholds")
         var costs: [(name: String, cost: Cost)] = []

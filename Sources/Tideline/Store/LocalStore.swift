@@ -55,7 +55,7 @@ public protocol LocalStore: Sendable {
     /// Every call returns a separate stream. Bursts may be merged.
     func changes() -> AsyncStream<Set<String>>
 
-    /// Returns the rows that each transaction changed, after it was committed, as far as the store knows them.
+    /// Returns the rows that each transaction changed, if the store knows them, after it was committed.
     ///
     /// An observed query runs again only if a changed row may belong to its result. By default, every row of a table
     /// that ``changes()`` names counts as changed.
@@ -238,9 +238,9 @@ public protocol LocalStoreReader {
 
     /// Returns the rows of a query that are about to be decoded as records, except for one column.
     ///
-    /// A store may leave the members that the schema does not know together, as one JSON object in the member
-    /// `__extra`; the decoder reads it if the record type asks for such a member. By default, these are the rows
-    /// of ``rows(_:in:omitting:)``.
+    /// A store may return the members that are not in the schema as one JSON object, in the member `__extra`. The
+    /// decoder reads it if the record type asks for such a member. By default, these are the rows of
+    /// ``rows(_:in:omitting:)``.
     ///
     /// - Throws: The errors of ``rows(_:in:)``.
     func recordRows(

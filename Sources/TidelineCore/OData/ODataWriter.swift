@@ -49,9 +49,9 @@ package struct ODataWriter {
         case .field(let name): text += name
         case .value(let value): try write(value, .any, expression, to: &text)
         case .compare(let comparison, let left, let right):
-            try operand(left, beside: right, to: &text)
+            try operand(left, nextTo: right, to: &text)
             text += " \(comparison.rawValue) "
-            try operand(right, beside: left, to: &text)
+            try operand(right, nextTo: left, to: &text)
         case .all(let parts): try chain(parts, " and ", empty: "true", to: &text)
         case .any(let parts): try chain(parts, " or ", empty: "false", to: &text)
         case .not(let operand):
@@ -87,7 +87,7 @@ package struct ODataWriter {
     /// Returns an operand of a comparison or of arithmetic, in parentheses unless it is one word.
     private func operand(
         _ expression: QueryExpression,
-        beside other: QueryExpression? = nil,
+        nextTo other: QueryExpression? = nil,
         to text: inout String
     ) throws(ODataError) {
         switch expression.kind {

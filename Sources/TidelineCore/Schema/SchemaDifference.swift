@@ -82,8 +82,8 @@ private struct SchemaComparison {
             guard let other = server.schema.column(matching: column.name) else {
                 return difference(column.name, "the server's table has no such column")
             }
-            if let misfit = Self.misfit(column.type, other.type) {
-                return difference(column.name, misfit)
+            if let problem = Self.typeProblem(column.type, other.type) {
+                return difference(column.name, problem)
             }
             guard !column.isNullable || other.isNullable else {
                 return difference(
@@ -113,7 +113,7 @@ private struct SchemaComparison {
 
     /// Returns why a property of the app does not hold every value of the server's column, or the reverse; nil if
     /// the types match.
-    private static func misfit(_ app: ColumnType, _ server: ColumnType) -> String? {
+    private static func typeProblem(_ app: ColumnType, _ server: ColumnType) -> String? {
         switch (app, server) {
         case (.enumeration(let app), .enumeration(let server)):
             let (unknown, rejected) = (Set(server).subtracting(app), Set(app).subtracting(server))

@@ -224,10 +224,10 @@ extension WriteOperation {
     /// Returns the write with one value for each column that the body has under several names: the one that differs
     /// from the row that the caller read.
     ///
-    /// If several differ and the caller has set all of them, the one under the current name counts. Otherwise it may be
-    /// an old value that the caller only sent back.
-    func choosing(
-        besides before: [SQLValue],
+    /// If several differ and the caller has set all of them, the value under the current name takes precedence. Otherwise
+    /// it may be an old value that the caller only sent back.
+    func choosingValues(
+        against before: [SQLValue],
         areAllSet: Bool,
         in table: Table
     ) throws(ServerError) -> WriteOperation {

@@ -55,7 +55,7 @@ package final class ServerTraffic: Sendable {
 
     package init(answersBytesMax: Int = 64 << 20, logLinesLost: Counter = Counter()) {
         answers = ResponseMemory(bytesMax: answersBytesMax)
-        let part = max(1, answersBytesMax / Self.besideAnswers)
+        let part = max(1, answersBytesMax / Self.additionalParts)
         batchReads = ResponseMemory(bytesMax: part)
         writeAnswers = ResponseMemory(bytesMax: part)
         codedBatches = ResponseMemory(bytesMax: part)
@@ -64,7 +64,7 @@ package final class ServerTraffic: Sendable {
 
     /// Batches that read, writes, and compressed batches each get this fraction, a quarter, of the memory for
     /// answers in addition.
-    private static let besideAnswers = 4
+    private static let additionalParts = 4
 
     /// All memory for answers.
     package var memories: [ResponseMemory] { [answers, batchReads, writeAnswers] }

@@ -12,7 +12,7 @@ package enum LedgerRules {
     package static let allCallers = "*"
 
     /// Returns how many entries may be removed along with this many new ones, enough to free their space.
-    package static func drops(beside entries: Int) -> Int {
+    package static func drops(with entries: Int) -> Int {
         entries * (rowBytesMax / entryBytes + 2) + 200
     }
 

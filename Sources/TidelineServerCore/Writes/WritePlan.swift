@@ -140,8 +140,8 @@ package struct WritePlanner: Sendable {
         }
         if !operation.alternatives.isEmpty {
             do {
-                operation = try operation.choosing(
-                    besides: stored.values,
+                operation = try operation.choosingValues(
+                    against: stored.values,
                     areAllSet: false,
                     in: table
                 )
@@ -239,8 +239,8 @@ package struct WritePlanner: Sendable {
         if !operation.alternatives.isEmpty {
             do {
                 let before = stored.values.enumerated().map { base?[$0] ?? $1 }
-                operation = try operation.choosing(
-                    besides: before,
+                operation = try operation.choosingValues(
+                    against: before,
                     areAllSet: base != nil,
                     in: table
                 )

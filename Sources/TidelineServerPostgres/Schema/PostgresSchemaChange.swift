@@ -89,7 +89,7 @@ struct PostgresSchemaChange {
         var restored = losses.steps(for: declared)
         guard hasConsent || restored.isEmpty else { throw Self.rejection(restored) }
         try losses.forget(&stored, hasConsent: hasConsent, script)
-        if hasConsent { restored += losses.forgotten(besides: declared) }
+        if hasConsent { restored += losses.forgotten(except: declared) }
         try spellAsDeclared(declared, &stored)
         let adoptions = try adoptions(declared, stored)
         let adopting = adoptions.map { adoption in

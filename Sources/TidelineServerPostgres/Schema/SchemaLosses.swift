@@ -142,7 +142,7 @@ struct SchemaLosses {
     }
 
     /// Returns the steps for missing tables that are not declared, which need consent.
-    func forgotten(besides declared: [TableDefinition]) -> [SchemaStep] {
+    func forgotten(except declared: [TableDefinition]) -> [SchemaStep] {
         tables.filter { table in !declared.contains { SchemaPlan.isSame($0.name, table.name) } }
             .map { SchemaStep(table: $0.name, kind: .forgetTable) }
     }

@@ -150,7 +150,7 @@ final class PostgresWriteSession: WriteSession {
             )
             let dropped = try LedgerAccounts.trim(
                 to: ledger.target,
-                atMost: LedgerRules.drops(beside: charged / LedgerRules.entryBytes + 1),
+                atMost: LedgerRules.drops(with: charged / LedgerRules.entryBytes + 1),
                 connection
             )
             try connection.run("COMMIT")

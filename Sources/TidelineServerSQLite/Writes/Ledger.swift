@@ -109,7 +109,7 @@ struct Ledger {
         try database.prepare(ServerSchema.chargeLedger).run([
             .text(LedgerRules.allCallers), .integer(bytes), .integer(0),
         ])
-        _ = try trim(atMost: LedgerRules.drops(beside: count))
+        _ = try trim(atMost: LedgerRules.drops(with: count))
     }
 
     /// Removes entries of the callers with the most bytes while there are too many.

@@ -234,7 +234,7 @@ extension ServerSchema {
 
     /// Returns the query that finds a row which prevents the delete of a row through other rows.
     ///
-    /// It reads a number of rows at most, and returns 1 if there is such a row, and 0 if more rows are left.
+    /// It reads a limited number of rows, and returns 1 if there is such a row, and 0 if more rows are left.
     static func findRestricted(by edge: ReferenceEdge, on delete: LargeDelete) -> String {
         let edges = delete.edges
         var names = [delete.table]

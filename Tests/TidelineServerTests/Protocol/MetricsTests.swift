@@ -18,6 +18,30 @@ import TidelineTestKit
         #expect((histogram.reading + histogram.reading).counts == [6, 6, 4])
     }
 
+    @Test("Every counter and histogram of the server is in its metrics")
+    func everyCounterIsInTheMetrics() {
+        let traffic = ServerTraffic()
+        var expected: [(name: String, ending: String)] = []
+        for owner in [traffic, traffic.store] as [AnyObject] {
+            for (label, value) in Mirror(reflecting: owner).children {
+                let number = 1_001 + expected.count
+                if let counter = value as? ServerTraffic.Counter {
+                    counter.add(number)
+                    expected.append((label ?? "", " \(number)"))
+                } else if let histogram = value as? Histogram {
+                    for _ in 0..<number { histogram.add(1) }
+                    expected.append((label ?? "", "_count \(number)"))
+                }
+            }
+        }
+        let now = ServerMetrics.Now(writeQueue: 0, logBytes: 0)
+        let text = String(decoding: ServerMetrics().text(now, traffic: traffic), as: UTF8.self)
+        let lines = text.split(separator: "\n")
+        let missing = expected.filter { _, ending in !lines.contains { $0.hasSuffix(ending) } }
+        #expect(missing.map(\.name) == [])
+        #expect(expected.count > 25)
+    }
+
     private static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
 
     /// The value of a series, as text.

@@ -333,7 +333,7 @@ import TidelineTestSupport
         #expect(try await device.context.operationErrors().map(\.itemID) == ["l"])
     }
 
-    /// The rows of some tables and all that the store has besides, as text.
+    /// The rows of some tables and everything else in the store, as text.
     private func store(_ device: Device, _ tables: [String]) async throws -> [String] {
         try await device.store.read { reader in
             let system = [

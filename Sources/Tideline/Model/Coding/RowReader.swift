@@ -53,12 +53,12 @@ final class RowReader: Decoder {
         do {
             return try Record(from: self)
         } catch {
-            let misfit = error as? TypeMismatch
+            let mismatch = error as? TypeMismatch
             throw SyncError.rowDoesNotFit(
                 table: schema.table.name,
                 id: row.id,
                 column: asked,
-                expected: misfit?.expected ?? "accepted by the initializer of \(type)"
+                expected: mismatch?.expected ?? "accepted by the initializer of \(type)"
             )
         }
     }

@@ -37,7 +37,7 @@ public final class SQLiteStore: LocalStore {
     /// Whether the disk had too little space for a checkpoint, possibly in an earlier run of the app.
     private let isLogStuck: Mutex<Bool>
     /// Whether the log still contains deleted values, and has to be truncated.
-    private let isLogToEmpty = Mutex(false)
+    private let needsCheckpoint = Mutex(false)
 
     /// The size to which a longer log is truncated.
     static let logBytesKept = 8 << 20
@@ -261,7 +261,7 @@ public final class SQLiteStore: LocalStore {
             written = try await writer.run { [self] database in
                 defer {
                     log?.committed(database)
-                    _ = tryToEmptyLog(database)
+                    _ = tryCheckpoint(database)
                 }
                 func attempt() throws -> Written {
                     _ = connection.takeWritten()
@@ -365,18 +365,18 @@ extension SQLiteStore {
     ///
     /// - Returns: Whether the log is empty.
     public func checkpoint() async -> Bool {
-        isLogToEmpty.withLock { $0 = true }
+        needsCheckpoint.withLock { $0 = true }
         // A closed store has truncated it.
-        return (try? await writer.run { [self] in tryToEmptyLog($0) }) ?? true
+        return (try? await writer.run { [self] in tryCheckpoint($0) }) ?? true
     }
 
     /// Truncates the log without waiting for other connections, because local changes would wait as well.
-    private func tryToEmptyLog(_ database: Database) -> Bool {
-        guard isLogToEmpty.withLock({ $0 }) else { return true }
+    private func tryCheckpoint(_ database: Database) -> Bool {
+        guard needsCheckpoint.withLock({ $0 }) else { return true }
         // During a suspension this would take time and locks; the next commit after the suspension retries it.
         if connection.isSuspended { return false }
         let isEmpty = (try? database.checkpoint()) ?? false
-        if isEmpty { isLogToEmpty.withLock { $0 = false } }
+        if isEmpty { needsCheckpoint.withLock { $0 = false } }
         return isEmpty
     }
 }

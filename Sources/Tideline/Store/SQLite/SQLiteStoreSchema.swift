@@ -28,7 +28,7 @@ struct SQLiteTable: Sendable {
     /// The schema for members that are stored outside their columns.
     ///
     /// A value that a numeric column cannot hold is not converted to a number.
-    let besides: TableSchema
+    let extraSchema: TableSchema
     /// The index of the membership mask, which records the queries that contain a row.
     let mask: Int?
     /// The columns in the checksum of a row, in order; nil for the mask.
@@ -59,12 +59,12 @@ struct SQLiteTable: Sendable {
                 ? CellKind($0.type) : .any
         }
         forms = all.map { CellForm($0.type) }
-        var besides = schema
-        for index in besides.columns.indices
-        where [.number, .decimal].contains(besides.columns[index].type) {
-            besides.columns[index].type = .string
+        var extraSchema = schema
+        for index in extraSchema.columns.indices
+        where [.number, .decimal].contains(extraSchema.columns[index].type) {
+            extraSchema.columns[index].type = .string
         }
-        self.besides = besides
+        self.extraSchema = extraSchema
         mask = columns.firstIndex { $0.name == MembershipMask.name }
         unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != MembershipMask.name })
         recordLayout = RowLayout(unmaskedLayout.names + [UnknownMembers.name])

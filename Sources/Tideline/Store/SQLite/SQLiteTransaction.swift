@@ -374,7 +374,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
         let extra = Int32(forms.count)
         if table.hasExtra, !statement.cell(extra).isNull,
-            let rest = RowText.row(Data(statement.text(extra).utf8), table.besides)
+            let rest = RowText.row(Data(statement.text(extra).utf8), table.extraSchema)
         {
             for (name, value) in rest { row[name] = value }
         }

@@ -10,7 +10,7 @@ package struct SyncTurns: Sendable {
         case pull(table: String)
         case purge
 
-        func runs(beside other: Job) -> Bool {
+        func canRun(with other: Job) -> Bool {
             guard case .pull(let table) = self, case .pull(let second) = other else { return false }
             return table != second
         }
@@ -50,8 +50,8 @@ package struct SyncTurns: Sendable {
         var started: [Int] = []
         var left: [(id: Int, job: Job)] = []
         for one in waiting {
-            let isFree = running.values.allSatisfy { one.job.runs(beside: $0) }
-            let keepsOrder = left.allSatisfy { one.job.runs(beside: $0.job) }
+            let isFree = running.values.allSatisfy { one.job.canRun(with: $0) }
+            let keepsOrder = left.allSatisfy { one.job.canRun(with: $0.job) }
             if isFree, keepsOrder, running.count < pullsMax || running.isEmpty {
                 running[one.id] = one.job
                 started.append(one.id)

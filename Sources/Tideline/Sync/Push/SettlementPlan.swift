@@ -9,8 +9,8 @@ enum SettlementPlan: Sendable {
     /// `isOwn` is true if no other writer changed the row in between. `isDone` is true if the operation took
     /// effect; otherwise the server's row replaced it.
     case accept(ServerState, isOwn: Bool, isDone: Bool)
-    /// The restored server has lost the row, and has resolved the operation from another state, which resulted in this
-    /// row.
+    /// The restored server has lost the row, and has resolved the operation against a different state of it, which
+    /// resulted in this row.
     ///
     /// The row stays on the device as a lost one; if a later edit waits, the modified operation is sent again.
     case lose(Row, QueuedOperation)

@@ -109,7 +109,7 @@ extension FilterChecker {
             if isOnDevice, type.isEnumeration, case .string = value {
                 return (operand.expression, type)
             }
-            throw mismatch(Self.misfit(ExpressionType(of: value), type), operand.expression)
+            throw mismatch(Self.expectation(ExpressionType(of: value), type), operand.expression)
         }
         var expression = operand.expression
         expression.kind = .value(fitting)
@@ -118,7 +118,7 @@ extension FilterChecker {
         return (expression, type)
     }
 
-    private static func misfit(_ given: ExpressionType, _ type: ExpressionType) -> String {
+    private static func expectation(_ given: ExpressionType, _ type: ExpressionType) -> String {
         guard given == .string else { return "\(type.name) is expected, but this is \(given.name)" }
         return switch type {
         case .enumeration(let members):

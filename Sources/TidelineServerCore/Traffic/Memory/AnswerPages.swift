@@ -50,7 +50,7 @@ struct AnswerPages {
                 var answer = try make(try await read(RowReservation(in: reservation)))
                 let bytes = answer.body.count
                 // As JSON it may be larger than it is stored.
-                if bytes <= ResponseMemory.smallBytes || reservation.take(beside: bytes) {
+                if bytes <= ResponseMemory.smallBytes || reservation.take(additional: bytes) {
                     if batch == nil { answer.share = reservation.share }
                     return answer
                 }

@@ -53,7 +53,7 @@ package final class AnswerReservation: Sendable {
     package func take(total: Int) -> Bool { state.withLock { take(total, &$0) } }
 
     /// Reserves memory for an answer in addition to the finished ones, if enough is free.
-    func take(beside bytes: Int) -> Bool {
+    func take(additional bytes: Int) -> Bool {
         state.withLock { state in
             let total = state.finishedBytes.addingReportingOverflow(bytes)
             return take(total.overflow ? .max : total.partialValue, &state)
@@ -78,7 +78,7 @@ package final class AnswerReservation: Sendable {
     }
 
     /// Counts an answer that is being built, in addition to the finished ones, even beyond the limit.
-    func count(beside bytes: Int) {
+    func count(additional bytes: Int) {
         state.withLock { state in
             let total = state.finishedBytes + bytes
             guard let share = state.share, total > state.size else { return }

@@ -57,11 +57,11 @@ package final class PageReservation: Sendable {
         try state.withLock { state in
             if state.isTaken || state.isWaitedFor {
                 // The page is larger than estimated; few pages are built at a time.
-                reservation.count(beside: max(bytesMax, bytes))
+                reservation.count(additional: max(bytesMax, bytes))
                 return .max
             }
             state.wanted = max(likelyBytes, bytes)
-            guard reservation.take(beside: state.wanted) else { throw MemoryShortage() }
+            guard reservation.take(additional: state.wanted) else { throw MemoryShortage() }
             state.isTaken = true
             return state.wanted
         }

@@ -22,6 +22,6 @@ package final class RowReservation: Sendable {
     /// - Throws: ``MemoryShortage`` if there is too little.
     package func take(bytes: Int, of state: RowState) throws(MemoryShortage) {
         guard bytes > ResponseMemory.smallBytes else { return }
-        guard reservation.take(beside: bytes) else { throw MemoryShortage(state: state) }
+        guard reservation.take(additional: bytes) else { throw MemoryShortage(state: state) }
     }
 }

@@ -23,7 +23,7 @@ struct ChildKey: Hashable, Sendable {
     }
 }
 
-/// The rows that refer to other rows, as far as a transaction has read and planned them.
+/// The referring rows that a transaction has read or planned so far.
 struct KnownChildren {
     /// The ids of the rows that were read and locked.
     private var read: [ChildKey: Set<String>] = [:]
