@@ -152,7 +152,7 @@ extension QueueTransaction {
         }
         try unmasked.setTaken(try unmasked.taken(table) & (others | 1), table)
         // Rows that left before the purge may also have states.
-        try forgetOwnStates(in: table) { id in
+        try ownStates.forget(in: table) { id in
             if pending.contains(ItemKey(id)) { return true }
             return try unmasked.inner.row(id: .string(id), in: table) != nil
         }

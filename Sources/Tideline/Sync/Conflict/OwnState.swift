@@ -110,7 +110,7 @@ extension [OwnState] {
     var pendingInsert: OwnState? { last.flatMap { $0.isInserted && $0.next == .none ? $0 : nil } }
 
     /// Returns whether the last state has a version, or was replaced by it.
-    fileprivate func leads(to version: String?) -> Bool { suffix(1).isChain(to: version) }
+    func leads(to version: String?) -> Bool { suffix(1).isChain(to: version) }
 }
 
 // MARK: - Changes
@@ -146,230 +146,10 @@ extension OwnState {
     }
 }
 
-extension QueueReader {
-    /// The states of a row that this device's pushes have replaced, oldest first.
-    func ownStates(of key: RowKey) throws -> [OwnState] {
-        try ownStates(.equal("itemId", .string(key.itemID)) && .equal("table", .string(key.table)))
-            .map(\.state)
-    }
-
-    /// The states of several rows.
-    func ownStates(of keys: [RowKey]) throws -> [RowKey: [OwnState]] {
-        var result: [RowKey: [OwnState]] = [:]
-        for (table, keys) in Dictionary(grouping: keys, by: \.table) {
-            for start in stride(from: 0, to: keys.count, by: Self.ownStateRowsAtOnce) {
-                let part = keys[start..<min(keys.count, start + Self.ownStateRowsAtOnce)]
-                let ids: Filter = .isIn("itemId", part.map { .string($0.itemID) })
-                for (key, state) in try ownStates(ids && .equal("table", .string(table))) {
-                    result[key, default: []].append(state)
-                }
-            }
-        }
-        return result
-    }
-
-    private static let ownStateRowsAtOnce = 250
-
-    fileprivate func ownStates(
-        _ filter: Filter,
-        limit: Int? = nil
-    ) throws -> [(key: RowKey, state: OwnState)] {
-        var query = TableQuery(filter: filter)
-        query.order = [SortKey(column: SystemColumn.id)]
-        query.limit = limit
-        return try store.rows(query, in: SystemTables.ownStates).compactMap { row in
-            guard let table = row["table"]?.text, let itemID = row["itemId"]?.text,
-                let state = OwnState(storedRow: row, schema: catalog.schema(table))
-            else { return nil }
-            return (RowKey(table, itemID), state)
-        }
-    }
-}
-
-extension QueueTransaction {
-    /// Records that the app inserted a row after other operations with the same id.
-    ///
-    /// From now on, a record without a state belongs to the inserted row.
-    func noteInsert(of key: RowKey) throws {
-        try forget(reader.ownStates(of: key), of: key, keepsInserted: false)
-        try put(OwnState(state: .inserted), of: key)
-    }
-
-    /// Stores the state of an inserted row.
-    ///
-    /// `sent` is the row that the accepted push sent, `after` is the server's row, and `states` are the stored
-    /// states.
-    func keepInsert(
-        _ inserted: OwnState,
-        replacedBy after: Row,
-        _ sent: Row,
-        among states: [OwnState],
-        of key: RowKey
-    ) throws {
-        guard let version = after.version else { return }
-        var kept = inserted
-        kept.next = .version(version)
-        kept.former = RowMerge.changes(from: after, to: sent)
-        try forget(states.filter { $0.id != inserted.id }, of: key, keepsInserted: false)
-        try put(kept, of: key)
-    }
-
-    /// Stores a state that an accepted push of this device replaced; `states` are the stored states.
-    func keep(_ new: OwnState, behind states: [OwnState], of key: RowKey) throws {
-        var (new, earlier) = (new, states)
-        if let last = states.last, last.next == .none, last.state.version == new.state.version {
-            (new.id, new.columnsSet) = (last.id, last.columnsSet)
-            earlier.removeLast()
-        }
-        if new.isInserted || !states.leads(to: new.state.version) {
-            try forget(earlier, of: key, keepsInserted: !new.isInserted)
-        } else {
-            try join(earlier, of: key)
-        }
-        try put(new, of: key)
-    }
-
-    /// Merges the second oldest state into the oldest, if there are too many.
-    private func join(_ states: [OwnState], of key: RowKey) throws {
-        let chain = states.filter { $0.next != .otherWriter }
-        guard chain.count >= OwnState.statesMax else { return }
-        var first = chain[0]
-        first.next = chain[1].next
-        first.former = chain[1].former
-        for (name, value) in chain[0].former { first.former[name] = value }
-        try store.delete(ids: [.integer(chain[1].id)], in: SystemTables.ownStates)
-        try put(first, of: key)
-    }
-
-    /// Records the columns that a record has set in the stored row; `age` is that of the record.
-    func note(
-        _ columns: Set<String>,
-        setBy age: RecordAge,
-        of stored: Row,
-        _ states: [OwnState],
-        _ key: RowKey
-    ) throws {
-        switch age {
-        case .older: return
-        case .own(var state, _):
-            guard !columns.isSubset(of: state.columnsSet) else { return }
-            if state.id == 0, !states.leads(to: state.state.version) {
-                try forget(states, of: key)
-            }
-            state.columnsSet.formUnion(columns)
-            try put(state, of: key)
-        case .current:
-            // Only versions link the states; a row without version and time is an insert.
-            guard stored.version != nil || !stored.isFromServer else { return }
-            var current = OwnState(state: RowState(stored))
-            if !states.leads(to: stored.version) {
-                try forget(states, of: key, keepsInserted: true)
-            } else if let last = states.last, last.next == .none {
-                current = last
-            }
-            guard current.id == 0 || !columns.isSubset(of: current.columnsSet) else { return }
-            current.columnsSet.formUnion(columns)
-            try put(current, of: key)
-        }
-    }
-
-    /// Records that another writer's row replaced an inserted one, so that records of the insert are older.
-    func loseInserted(_ states: [OwnState], of key: RowKey) throws {
-        if states.contains(where: { $0.isInserted && $0.next == .otherWriter }) { return }
-        try forget(states, of: key, keepsInserted: false)
-        try put(OwnState(state: .inserted, next: .otherWriter), of: key)
-    }
-
-    /// Records that an insert was removed from the queue without being accepted.
-    ///
-    /// Its records do not belong to a row that gets the same id later.
-    func endInsert(_ operation: QueuedOperation) throws {
-        guard operation.kind == .insert, operation.damage == nil else { return }
-        let states = try reader.ownStates(of: operation.row)
-        // No other device has a row with an id that was generated and never sent.
-        let mayExist =
-            operation.knownUntil != nil || operation.frozen != nil || operation.outcomeUnknown
-            || operation.basis.lastKnown?.row != nil
-        if mayExist {
-            try loseInserted(states, of: operation.row)
-        } else {
-            try forget(states, of: operation.row)
-        }
-    }
-
-    /// Removes the states of the rows that a purge removes.
-    func forgetOwnStates(of ids: [String], in table: String) throws {
-        for (key, states) in try reader.ownStates(of: ids.map { RowKey(table, $0) }) {
-            try forget(states, of: key)
-        }
-    }
-
-    /// Removes the states of a table, including those of rows that are no longer stored.
-    ///
-    /// `isKept` returns whether the states of a row are kept, by its id.
-    func forgetOwnStates(in table: String, unless isKept: (String) throws -> Bool) throws {
-        var last: Int64 = 0
-        while true {
-            try watch?.check()
-            let isNext = Filter.greater(SystemColumn.id, .integer(last))
-            let page = try reader.ownStates(
-                .equal("table", .string(table)) && isNext,
-                limit: Self.ownStatesAtOnce
-            )
-            guard let newest = page.last else { return }
-            for (key, state) in page where try !isKept(key.itemID) {
-                try forget([state], of: key)
-            }
-            last = newest.state.id
-        }
-    }
-
-    /// Removes states; if `keepsInserted`, records of the inserted row still count as older ones.
-    func forget(
-        _ states: [OwnState],
-        of key: RowKey,
-        keepsInserted: Bool = true
-    ) throws {
-        var ids = states.map { Value.integer($0.id) }
-        if keepsInserted, var inserted = states.first(where: \.isInserted) {
-            ids.removeAll { $0 == .integer(inserted.id) }
-            if inserted.next != .otherWriter {
-                (inserted.next, inserted.former) = (.otherWriter, Row())
-                try put(inserted, of: key)
-            }
-        }
-        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.ownStates) }
-    }
-
-    private func put(_ state: OwnState, of key: RowKey) throws {
-        let row = state.storedRow(key)
-        if state.id == 0 {
-            _ = try store.append(row, in: SystemTables.ownStates)
-        } else {
-            try store.put([row], in: SystemTables.ownStates)
-        }
-    }
-
-    /// Removes the oldest states if there are more than the limit.
-    func limitOwnStates(to count: Int) throws {
-        let surplus = try store.count(nil, in: SystemTables.ownStates) - count
-        guard surplus > 0 else { return }
-        var query = TableQuery()
-        query.order = [SortKey(column: SystemColumn.id)]
-        query.select = [SystemColumn.id]
-        query.limit = min(surplus, Self.ownStatesAtOnce)
-        let ids = try store.rows(query, in: SystemTables.ownStates).compactMap { $0["id"] }
-        try store.delete(ids: ids, in: SystemTables.ownStates)
-    }
-
-    /// A number that exceeds the number of states that a push adds in one transaction.
-    private static let ownStatesAtOnce = 2000
-}
-
 // MARK: - Stored form
 
 extension OwnState {
-    fileprivate func storedRow(_ key: RowKey) -> Row {
+    func storedRow(_ key: RowKey) -> Row {
         var known = former
         known[SystemColumn.version] = state.version.map(Value.string)
         known[SystemColumn.updatedAt] = state.updatedAt
@@ -389,7 +169,7 @@ extension OwnState {
     }
 
     /// Creates the state from a row of the store; nil if another program changed the row.
-    fileprivate init?(storedRow row: Row, schema: TableSchema?) {
+    init?(storedRow row: Row, schema: TableSchema?) {
         guard case .integer(let id)? = row["id"], let text = row["state"]?.text,
             var known = RowText.row(Data(text.utf8), schema)
         else { return nil }

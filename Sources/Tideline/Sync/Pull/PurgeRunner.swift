@@ -40,7 +40,7 @@ struct PurgeRunner {
                         try watch.check()
                         let part = ids[start..<min(ids.count, start + SyncEvent.rowsAtOnce)]
                         removed += try queue.store.delete(ids: part.map(Value.string), in: table)
-                        try queue.forgetOwnStates(of: Array(part), in: table)
+                        try queue.ownStates.forget(Array(part), in: table)
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         engine.events.send(.rowsRemoved(table: table, removed: removed))
                     }
@@ -49,10 +49,10 @@ struct PurgeRunner {
                     // The purged rows are older than the cursors, so no pull would fetch them again.
                     try queue.resetCursors(table)
                     if filter == nil {
-                        try queue.forgetOwnStates(in: table) { others.contains(ItemKey($0)) }
+                        try queue.ownStates.forget(in: table) { others.contains(ItemKey($0)) }
                         try queue.forgetAccounts(of: table)
                     }
-                    for operation in dropped { try queue.endInsert(operation) }
+                    for operation in dropped { try queue.ownStates.endInsert(operation) }
                     try watch.check()
                     return removed
                 }

@@ -329,7 +329,7 @@ struct PushRunner {
             // other rows get the ID of the merged group.
             let queued = try queue.reader.operations(ofRowsOf: plans.map(\.0))
             let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
-            let own = try queue.reader.ownStates(of: plans.map(\.0.row))
+            let own = try queue.reader.ownStates.states(of: plans.map(\.0.row))
             var unblocked: [Int64] = []
             let results = try plans.map { sent, plan in
                 let operations =
@@ -350,7 +350,7 @@ struct PushRunner {
                 }
                 return result
             }
-            try queue.limitOwnStates(to: engine.limits.ownStatesMax)
+            try queue.ownStates.limit(to: engine.limits.ownStatesMax)
             return (results, unblocked)
         }
         for index in results.indices where results[index] == .asked {

@@ -32,7 +32,7 @@ extension Settlement {
 
     private func drop(_ view: ConflictView) throws {
         try queue.removeFollowing(view.operation)
-        try queue.endInsert(view.operation)
+        try queue.ownStates.endInsert(view.operation)
         try queue.remove(view.operation)
     }
 

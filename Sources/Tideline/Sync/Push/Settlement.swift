@@ -86,12 +86,14 @@ struct Settlement {
     ) throws {
         switch plan {
         case .accept(.deleted, _, _) where operation.kind == .delete:
-            return try queue.forget(own, of: operation.row)
+            return try queue.ownStates.forget(own, of: operation.row)
         case .accept(let server, isOwn: true, _):
-            guard let after = server.row else { return try queue.forget(own, of: operation.row) }
+            guard let after = server.row else {
+                return try queue.ownStates.forget(own, of: operation.row)
+            }
             // A server without versions: nothing is known of its states.
             guard after.version != nil else {
-                return try queue.forget(own, of: operation.row, keepsInserted: false)
+                return try queue.ownStates.forget(own, of: operation.row, keepsInserted: false)
             }
             let sent = operation.frozen?.sentRow
             if try keepReplaced(by: operation, sent, after, operations, own) { return }
@@ -107,7 +109,7 @@ struct Settlement {
         case .lose, .retry, .park(nil, _): return
         }
         guard operation.kind == .insert else { return }
-        try queue.loseInserted(own, of: operation.row)
+        try queue.ownStates.loseInsert(own, of: operation.row)
     }
 
     /// Stores the state that `after` replaced when the operation was accepted.
@@ -127,7 +129,7 @@ struct Settlement {
             // The new row may belong to a later operation; this one then replaced a row that the app has
             // deleted.
             if !operations.contains(where: { $0.id > operation.id && $0.replacesRow }), let sent {
-                try queue.keepInsert(
+                try queue.ownStates.keepInsert(
                     inserted,
                     replacedBy: after,
                     sent,
@@ -140,7 +142,7 @@ struct Settlement {
         guard let replaced = OwnState(replacedBy: operation, sent: sent, after: after) else {
             return false
         }
-        try queue.keep(replaced, behind: own, of: operation.row)
+        try queue.ownStates.keep(replaced, behind: own, of: operation.row)
         return true
     }
 
@@ -331,7 +333,9 @@ struct Settlement {
             _ = try drop(operation, later, again.basis)
             return false
         }
-        if operation.kind == .insert, merged.kind == .delete { try queue.endInsert(operation) }
+        if operation.kind == .insert, merged.kind == .delete {
+            try queue.ownStates.endInsert(operation)
+        }
         try queue.remove(later)
         again.group = try queue.joined(merged, with: later).group
         again.edit = merged.edit
@@ -414,7 +418,9 @@ struct Settlement {
         guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
             return try drop(operation, later, operation.basis)
         }
-        if operation.kind == .insert, merged.kind == .delete { try queue.endInsert(operation) }
+        if operation.kind == .insert, merged.kind == .delete {
+            try queue.ownStates.endInsert(operation)
+        }
         try queue.remove(later)
         try queue.put(try queue.joined(merged, with: later))
         return .released
@@ -430,7 +436,7 @@ struct Settlement {
         _ basis: RowBasis
     ) throws -> SettlementResult {
         try queue.remove(operation)
-        try queue.endInsert(operation)
+        try queue.ownStates.endInsert(operation)
         guard case .row(let row) = basis.lastKnown else {
             try queue.remove(later)
             return .dropped

@@ -79,7 +79,7 @@ struct LocalChanges {
             operation.knownUntil = try queue.reader.knownUntil(table)
             try append(operation, after: operations)
             // If the delete before it has a conflict, the insert becomes an update.
-            if !operations.isEmpty { try queue.noteInsert(of: RowKey(table, id)) }
+            if !operations.isEmpty { try queue.ownStates.noteInsert(of: RowKey(table, id)) }
         case .replaceDeleted:
             guard let last = operations.last else { break }
             var operation = last
@@ -87,7 +87,7 @@ struct LocalChanges {
             operation.kind = .update
             operation.sendsWholeRow = true
             try replace(last, with: operation)
-            try queue.noteInsert(of: RowKey(table, id))
+            try queue.ownStates.noteInsert(of: RowKey(table, id))
         case .alreadyExists, .collapse, .remove, .nothing, .notFound:
             throw SyncError.alreadyExists(table: table, id: id)
         }
@@ -177,7 +177,7 @@ struct LocalChanges {
             return try change(stored, to: plan.row)
         }
         let state = RowState(edited, identity)
-        let own = try queue.reader.ownStates(of: RowKey(table, id))
+        let own = try queue.reader.ownStates.states(of: RowKey(table, id))
         let first = try queue.reader.operations(table, id).first
         var age = RecordAge(of: state, stored: stored, base: first?.basis.base, own: own)
         if state == nil, age == .current, stored.isFromServer, identity != .nothing {
@@ -195,7 +195,7 @@ struct LocalChanges {
         let local = queue.catalog.schema(table)?.localColumns ?? []
         let columnsSet = plan.columnsSet.subtracting(local)
         if !columnsSet.isEmpty, isOfState || mayHaveArrived {
-            try queue.note(columnsSet, setBy: age, of: stored, own, RowKey(table, id))
+            try queue.ownStates.note(columnsSet, setBy: age, of: stored, own, RowKey(table, id))
         }
         return changed
     }
@@ -317,7 +317,7 @@ struct LocalChanges {
     func delete(_ record: Row, identity: RecordIdentity) throws {
         // A record of a type without version and time deletes the stored row.
         guard identity != .nothing else { return try delete(record.id) }
-        let own = try queue.reader.ownStates(of: RowKey(table, record.id))
+        let own = try queue.reader.ownStates.states(of: RowKey(table, record.id))
         let base = try queue.reader.operations(table, record.id).first?.basis.base
         try delete(record.id) { stored in
             let state = RowState(record, identity)
@@ -336,7 +336,7 @@ struct LocalChanges {
         into kind: OperationKind,
         _ older: String?
     ) throws {
-        try queue.endInsert(last)
+        try queue.ownStates.endInsert(last)
         var operation = last
         operation.thaw()
         operation.kind = kind
@@ -363,7 +363,7 @@ struct LocalChanges {
         let id = operation.itemID
         try release(with: operation)
         try queue.remove(operation)
-        try queue.endInsert(operation)
+        try queue.ownStates.endInsert(operation)
         guard isOnly, case .row(let row) = operation.basis.latest else {
             try store.delete(ids: [.string(id)], in: table)
             return

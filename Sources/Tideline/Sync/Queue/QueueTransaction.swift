@@ -100,7 +100,7 @@ struct QueueTransaction {
             delete.basis = RowBasis(base: row)
             result = delete
         }
-        if result == nil || result?.kind == .delete { try endInsert(first) }
+        if result == nil || result?.kind == .delete { try ownStates.endInsert(first) }
         guard var result else {
             try release(with: first)
             try remove(first)
@@ -115,7 +115,7 @@ struct QueueTransaction {
     /// Removes the later operations of a row.
     func removeFollowing(_ first: QueuedOperation) throws {
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
-            try endInsert(later)
+            try ownStates.endInsert(later)
             try remove(later)
             try joinedGroup(of: first, with: later)
         }

@@ -26,7 +26,7 @@ struct OperationErrors {
             try queue.checkTable(of: operation)
             if operation.damage == nil { try queue.removeFollowing(operation) }
             try queue.remove(operation)
-            try queue.endInsert(operation)
+            try queue.ownStates.endInsert(operation)
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: id, in: table)
@@ -290,7 +290,7 @@ extension QueueTransaction {
         guard operation.damage == nil, catalog.names(tableOf: operation) else {
             return try letGo(behind: operation)
         }
-        try endInsert(operation)
+        try ownStates.endInsert(operation)
         let others = try reader.allOperations(operation.table, operation.itemID)
         if let earlier = others.last(where: { $0.id < operation.id }) {
             return try discard(operation, behind: earlier, among: others)
