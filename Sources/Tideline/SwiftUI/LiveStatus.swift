@@ -142,7 +142,7 @@ struct WaitingOperations {
         while !Task.isCancelled {
             if let counts = try? await engine.read({ try $0.pendingCounts() }),
                 let errors = try? await engine.operationErrors.all(),
-                let lost = try? await engine.read({ try $0.lostCount() })
+                let lost = try? await engine.read({ try $0.lostRecords.count() })
             {
                 return (counts, errors, lost)
             }

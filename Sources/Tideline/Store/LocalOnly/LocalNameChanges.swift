@@ -35,7 +35,8 @@ struct LocalNameChanges: Sendable {
             declared.formUnion(schema.columns.map { Self.name(of: $0.name, in: table) })
             if schema.isLocalOnly {
                 // An earlier version of the app may have stored no names.
-                let isFormer = try reader.count(table: table) > 0 || !reader.lostIDs(table).isEmpty
+                let isFormer =
+                    try reader.count(table: table) > 0 || !reader.lostRecords.ids(in: table).isEmpty
                 if isFormer { formerTables.append(table) }
                 continue
             }
@@ -85,8 +86,8 @@ struct LocalNameChanges: Sendable {
             if operation.state == .parked { try queue.release(with: operation) }
             try queue.remove(operation)
         }
-        for record in try queue.reader.lostRecords(table) {
-            try queue.removeLost(table, record.itemID)
+        for record in try queue.reader.lostRecords.all(in: table) {
+            try queue.lostRecords.remove(table, record.itemID)
         }
     }
 
@@ -140,7 +141,7 @@ struct LocalNameChanges: Sendable {
             }
             if changed != operation { try queue.put(changed) }
         }
-        let lost = try queue.reader.lostIDs(table)
+        let lost = try queue.reader.lostRecords.ids(in: table)
         try eachRow(of: table, queue) { row, mask in
             let columns = columns.filter { !(row[$0] ?? .null).isNull }
             guard !columns.isEmpty, !lost.contains(ItemKey(row.id)) else { return }

@@ -92,15 +92,6 @@ extension QueueTransaction {
         throw SyncError.otherAccount(other)
     }
 
-    /// - Throws: ``SyncError`` with code `otherAccount` if the row is a lost row of another account: this
-    ///   device may have the only copy.
-    func checkLost(_ table: String, _ itemID: String) throws {
-        guard account != .unused, let lost = try reader.lost(table, itemID),
-            lost.belongsToOther(than: account)
-        else { return }
-        throw SyncError.lostByOtherAccount(table: table, id: itemID)
-    }
-
     /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
     ///
     /// If `keepsLostBases`, base rows that a restored server may have lost are kept instead.
@@ -124,7 +115,7 @@ extension QueueTransaction {
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         // The remaining lost rows belong to other accounts.
-        let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
+        let pending = try reader.pendingIDs(table).union(reader.lostRecords.ids(in: table))
         var last: Value?
         while true {
             try watch?.check()
@@ -217,16 +208,6 @@ extension SyncError {
             """
             Row '\(operation.itemID)' of table '\(operation.table)' has pending changes that were made \
             \(origin)
-            """
-        )
-    }
-
-    fileprivate static func lostByOtherAccount(table: String, id: String) -> SyncError {
-        SyncError(
-            .otherAccount,
-            """
-            The restored server has lost row '\(id)' of table '\(table)', and another account has to decide about it. \
-            Sign in with that account to send or discard the row, or purge the account with 'force: true'.
             """
         )
     }

@@ -207,7 +207,7 @@ struct SyncRunner: Sendable {
                 )
             }
             if !parked.isEmpty { return .rejected(UnacceptedRows(parked: parked)) }
-            let lost = try await engine.read { try $0.lostCount() }
+            let lost = try await engine.read { try $0.lostRecords.count() }
             return lost == 0 ? .done : .lost(lost)
         } catch {
             ended(SyncError(endOfSync: error))

@@ -83,7 +83,7 @@ extension QueueReader {
         facts.membershipBits = try store.rows(masks, in: table).first.flatMap(MembershipMask.bits)
         facts.isOfFormerEpoch = (facts.membershipBits ?? 0) & MembershipMask.former != 0
         facts.membershipBits = facts.membershipBits.map { $0 & ~MembershipMask.former }
-        if let lost = try lost(table, itemID) {
+        if let lost = try lostRecords.record(table, itemID) {
             facts.lost =
                 switch lost.server {
                 case .row(let row): .version(row.version)

@@ -38,8 +38,8 @@ struct PageApply {
         otherBits = try queue.unmasked.taken(table) & ~hold.bit & ~(hold.formerBits ?? 0)
         store = queue.unmasked.inner
         pending = try queue.reader.pendingIDs(table)
-        lost = try queue.reader.lostIDs(table)
-        former = try queue.reader.former(table)
+        lost = try queue.reader.lostRecords.ids(in: table)
+        former = try queue.reader.epochs.formerRows(of: table)
         let isShared = try former != nil && queue.reader.isShared(table)
         unclaimedBit = isShared ? MembershipMask.withoutID : 0
     }
@@ -198,7 +198,7 @@ struct PageApply {
     private func isRecordedLost(_ id: String) throws -> Bool {
         if !lost.isEmpty, lost.contains(ItemKey(id)) { return true }
         // While there are rows from before a restore, any page may have found more lost rows.
-        return try hasFormer && queue.reader.lost(table, id) != nil
+        return try hasFormer && queue.reader.lostRecords.record(table, id) != nil
     }
 
     /// Returns whether the restored server has lost a row that was pulled before the restore.
@@ -216,7 +216,7 @@ struct PageApply {
             account: queue.account.id,
             server: ServerState(row)
         )
-        try queue.put(record)
+        try queue.lostRecords.put(record)
         let mask = own & (otherBits | (formerBits ?? 0)) | (isTombstone ? 0 : bit)
         try store.setMask(mask, of: stored, in: table)
         counts.lost += 1
@@ -237,12 +237,12 @@ struct PageApply {
         let key = Value.string(id)
         if removal == .changed { return try release(key, leavingBit, &counts) }
         guard let stored = try store.row(id: key, in: table),
-            var record = try queue.reader.lost(table, id)
-        else { return try queue.removeLost(table, id) }
+            var record = try queue.reader.lostRecords.record(table, id)
+        else { return try queue.lostRecords.remove(table, id) }
         let isTombstone = row[SystemColumn.deleted] == true
         if removal == .deleted || isTombstone && !stored.isLater(than: row) {
             // Another device sent the row again, and it was deleted since; or it was deleted after the restore.
-            try queue.removeLost(table, id)
+            try queue.lostRecords.remove(table, id)
             var deleted = [key]
             return try remove(&deleted, &counts)
         }
@@ -250,7 +250,7 @@ struct PageApply {
         if !isTombstone { mask |= bit }
         let isSame = stored.version == row.version || synced(stored).hasValues(of: synced(row))
         if !isTombstone, isSame {
-            try queue.removeLost(table, id)
+            try queue.lostRecords.remove(table, id)
             var masked = JSONRowReader.withoutDeleted(row)
             masked[MembershipMask.name] = .integer(mask)
             try store.put([masked], in: table)
@@ -259,7 +259,7 @@ struct PageApply {
         }
         record.server = ServerState(row)
         record.isChecked = true
-        try queue.put(record)
+        try queue.lostRecords.put(record)
         try store.setMask(mask, of: stored, in: table)
     }
 

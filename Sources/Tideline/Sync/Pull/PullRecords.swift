@@ -120,7 +120,8 @@ extension QueueTransaction {
     func setCursor(_ cursor: PullCursor, _ table: String, _ queryID: String) throws -> Bool {
         var isChanged = false
         let queryID = account.key(queryID)
-        for (part, value) in cursor.parts where try set(value, table, queryID, part.rawValue) {
+        for (part, value) in cursor.parts where try setConfig(value, table, queryID, part.rawValue)
+        {
             isChanged = true
         }
         return isChanged
@@ -129,28 +130,33 @@ extension QueueTransaction {
     /// Stores the number of a query and its former bits.
     func setHold(_ hold: QueryHold, _ table: String, _ queryID: String) throws {
         let (former, queryID) = (hold.formerBits.map { String($0) }, account.key(queryID))
-        _ = try set(String(hold.number), table, queryID, QueryHold.numberType)
-        _ = try set(former, table, queryID, QueryHold.formerType)
+        _ = try setConfig(String(hold.number), table, queryID, QueryHold.numberType)
+        _ = try setConfig(former, table, queryID, QueryHold.formerType)
     }
 
     /// Stores when the last pull of a table ended, which is only displayed.
     func setLastPull(_ date: Date, _ table: String) throws {
-        _ = try set(Timestamp(date).text, table, "", PullCursor.lastPullType)
+        _ = try setConfig(Timestamp(date).text, table, "", PullCursor.lastPullType)
     }
 
     /// Stores the page size that suits the network connection; nil removes it.
     func setPageRows(_ rows: Int?, _ table: String, endpoint: String) throws {
-        _ = try set(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
+        _ = try setConfig(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
     }
 
     /// Stores the generation of the server at an endpoint.
     func setGeneration(_ dialect: ServerDialect, _ endpoint: String) throws {
-        _ = try set(dialect.rawValue, "", endpoint, PullCursor.generationType)
+        _ = try setConfig(dialect.rawValue, "", endpoint, PullCursor.generationType)
     }
 
     /// Stores whether there may be rows that no query contains.
     func setHasRowsWithoutQuery(_ hasRowsWithoutQuery: Bool, _ table: String) throws {
-        _ = try set(hasRowsWithoutQuery ? "1" : nil, table, "", QueryHold.rowsWithoutQueryType)
+        _ = try setConfig(
+            hasRowsWithoutQuery ? "1" : nil,
+            table,
+            "",
+            QueryHold.rowsWithoutQueryType
+        )
     }
 
     /// Removes every cursor of a table.
@@ -171,7 +177,7 @@ extension QueueTransaction {
     /// Cursors are kept only if the table has rows with a mask. A table without such rows is read from the
     /// beginning, because the store may have the rows under the other name.
     func takeOverRenamedRecords() throws {
-        try takeOverRenamedLostRows()
+        try lostRecords.takeOverRenamed()
         let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
         for (table, rows) in try reader.renamedRecords() {
             let isMember: Filter = .greater(MembershipMask.name, .integer(-1))
@@ -191,7 +197,7 @@ extension QueueTransaction {
     }
 
     /// Stores a value if it differs from the stored one; returns whether it did.
-    func set(
+    func setConfig(
         _ value: String?,
         _ table: String,
         _ key: String,

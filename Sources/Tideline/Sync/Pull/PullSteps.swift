@@ -247,7 +247,7 @@ struct PullSteps: Sendable {
         let isLast = pages.contains(where: \.step.isLast)
         return try await engine.transaction(isRepeatable: !isLast) { queue in
             try pages.map { ready in
-                try queue.meet(ready.epoch, endpoint: endpointKey, table)
+                try queue.epochs.handle(ready.epoch, endpoint: endpointKey, of: table)
                 try queue.note(commit: ready.latest.flatMap { Timestamp($0) }, of: table)
                 guard let queryID, let position = ready.step.position else {
                     return try applyWithoutID(ready, queue, filter, seen, now)

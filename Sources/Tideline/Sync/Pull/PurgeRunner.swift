@@ -30,7 +30,7 @@ struct PurgeRunner {
                             throw SyncError.possiblyLostRowsInPurge(count, table: table)
                         }
                     }
-                    for record in lost { try queue.removeLost(table, record.itemID) }
+                    for record in lost { try queue.lostRecords.remove(table, record.itemID) }
                     for operation in dropped {
                         try watch.check()
                         try queue.remove(operation)
@@ -73,7 +73,7 @@ struct PurgeRunner {
                     queue.watch = watch
                     let operations = try queue.reader.operations(of: account)
                     guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
-                    let lost = try queue.reader.lostRecords(account: .signedIn(account))
+                    let lost = try queue.reader.lostRecords.all(of: .signedIn(account))
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
                     for table in force ? [] : queue.catalog.syncedNames {
                         let others = try queue.reader.bits(
@@ -88,7 +88,7 @@ struct PurgeRunner {
                             throw SyncError.possiblyLostRowsInPurge(count, table: table)
                         }
                     }
-                    for record in lost { try queue.removeLost(record.table, record.itemID) }
+                    for record in lost { try queue.lostRecords.remove(record.table, record.itemID) }
                     let deleted = try queue.deletedRows(of: operations)
                     // A purge does not keep possibly lost rows for the app to decide about.
                     try queue.drop(operations, keepsLostBases: false)
@@ -151,7 +151,7 @@ extension QueueTransaction {
 
     /// Returns the ids that belong to lost rows.
     fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
-        let records = try reader.lostRecords(table)
+        let records = try reader.lostRecords.all(in: table)
         guard !records.isEmpty else { return [] }
         let ids = Set(ids.map(ItemKey.init))
         return records.filter { ids.contains(ItemKey($0.itemID)) }
@@ -166,7 +166,9 @@ extension QueueTransaction {
         _ isRemoved: (Row) throws -> Bool
     ) throws -> Int {
         // Before the first pull, it is not known that the server was restored.
-        guard let former = try reader.former(table), former.cause != .sent else { return 0 }
+        guard let former = try reader.epochs.formerRows(of: table), former.cause != .sent else {
+            return 0
+        }
         var query = TableQuery(
             filter: .greater(MembershipMask.name, .integer(MembershipMask.former - 1))
         )
@@ -189,7 +191,8 @@ extension QueueTransaction {
         let isPending = try reader.count(table: table) > 0
         let all = isPending ? try reader.operations().filter { $0.table == table } : []
         var others = Set(all.filter { !account.owns($0) }.map { ItemKey($0.itemID) })
-        for record in try reader.lostRecords(table) where record.belongsToOther(than: account) {
+        for record in try reader.lostRecords.all(in: table)
+        where record.belongsToOther(than: account) {
             others.insert(ItemKey(record.itemID))
         }
         let ids = try reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }

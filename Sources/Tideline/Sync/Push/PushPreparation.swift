@@ -269,11 +269,11 @@ struct PushPreparation {
         let later = try queue.reader.operations(operation.table, operation.itemID)
             .first { $0.id > operation.id }
         let settlement = Settlement(queue: queue)
-        guard try queue.mayHaveLostBase(of: operation) else {
+        guard try queue.lostRecords.mayHaveLostBase(of: operation) else {
             return try settlement.finish(operation, later, operation.basis.lastKnown)
         }
         try settlement.finish(operation, later, nil)
-        if later == nil { try queue.keepBase(of: operation) }
+        if later == nil { try queue.lostRecords.keepBase(of: operation) }
     }
 
     /// Returns the comparison that an update breaks together with the server's row.

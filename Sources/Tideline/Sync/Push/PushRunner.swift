@@ -322,8 +322,8 @@ struct PushRunner {
         var (results, unblocked) = try await engine.transaction { [engine] queue in
             try queue.noteCommits(of: decidedOperations)
             try queue.noteSenders(of: decidedOperations, endpoint: operations.endpoint)
-            try queue.meet(newEpochs)
-            try queue.noteAnswered(decidedOperations)
+            try queue.epochs.handle(newEpochs)
+            try queue.epochs.clearFormerBits(of: decidedOperations)
             let settlement = Settlement(queue: queue)
             // Each response is for a different row, so they are independent. But if two groups merge, operations of
             // other rows get the ID of the merged group.

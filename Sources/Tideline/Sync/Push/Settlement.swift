@@ -41,7 +41,7 @@ struct Settlement {
             return .resend
         case .lose(let row, _) where later == nil:
             try queue.remove(operation)
-            try queue.lose(operation.table, operation.itemID, server: row)
+            try queue.lostRecords.lose(operation.table, operation.itemID, server: row)
             return .completed
         case .lose(let row, let changed):
             try sendAgain(changed, operation, later, .row(row))

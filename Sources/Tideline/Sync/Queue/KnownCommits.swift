@@ -17,7 +17,7 @@ extension QueueTransaction {
     /// Stores the time of a server commit, if it is the latest.
     func note(commit: Timestamp?, of table: String) throws {
         guard let commit, commit.milliseconds > (try reader.knownUntil(table)) else { return }
-        _ = try set(String(commit.milliseconds), table, "", PullCursor.knownUntilType)
+        _ = try setConfig(String(commit.milliseconds), table, "", PullCursor.knownUntilType)
     }
 
     /// Stores the latest commits in the responses to a push.

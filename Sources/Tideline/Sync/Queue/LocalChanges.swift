@@ -27,7 +27,7 @@ struct LocalChanges {
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
         try queue.checkAccount(operations)
-        if operations.isEmpty { try queue.checkLost(table, id) }
+        if operations.isEmpty { try queue.lostRecords.checkAccount(table, id) }
         guard operations.count > 1, let first = operations.first, first.state == .parked,
             first.damage == nil
         else { return operations }
@@ -289,11 +289,11 @@ struct LocalChanges {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
             operation.basisVersion = older
-            if operations.isEmpty, let lost = try queue.reader.lost(table, id),
+            if operations.isEmpty, let lost = try queue.reader.lostRecords.record(table, id),
                 lost.server?.row == nil
             {
                 // The restored server has no such row: there is nothing to send.
-                try queue.removeLost(table, id)
+                try queue.lostRecords.remove(table, id)
             } else {
                 try append(operation, after: operations, stored: stored)
             }
@@ -404,8 +404,8 @@ struct LocalChanges {
         // After other operations, the row is not the server's: an insert in flight has no base yet. A row
         // without a version or a time from the server is not the server's either.
         if let stored, stored.isFromServer, operations.isEmpty {
-            if let lost = try queue.reader.lost(table, operation.itemID) {
-                operation = try queue.takeOver(lost, for: operation)
+            if let lost = try queue.reader.lostRecords.record(table, operation.itemID) {
+                operation = try queue.lostRecords.takeOver(lost, for: operation)
             } else {
                 operation.basis = RowBasis(base: stored)
             }

@@ -94,12 +94,12 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     /// Queues the row; the next push inserts it on the server, or updates the server's row.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row is no longer lost.
-    public func sendAgain() async throws { try await perform { try $0.sendLostAgain($1) } }
+    public func sendAgain() async throws { try await perform { try $0.lostRecords.sendAgain($1) } }
 
     /// Replaces the row with the server's, or removes it if the server has none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row is no longer lost.
-    public func discard() async throws { try await perform { try $0.discardLost($1) } }
+    public func discard() async throws { try await perform { try $0.lostRecords.discard($1) } }
 
     private func perform(
         _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
@@ -122,7 +122,7 @@ extension SyncContext {
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var lostRowCount: Int {
-        get async throws { try await engine().read { try $0.lostCount() } }
+        get async throws { try await engine().read { try $0.lostRecords.count() } }
     }
 
     /// Queues lost rows; the next push inserts them on the server, or updates the server's rows.
@@ -143,7 +143,7 @@ extension SyncContext {
         let engine = try engine()
         let rows = try await engine.lostRows.all().filter(condition)
         return try await engine.lostRows.resolve(rows) { queue, record in
-            try queue.sendLostAgain(record)
+            try queue.lostRecords.sendAgain(record)
         }
     }
 
@@ -164,7 +164,7 @@ extension SyncContext {
         let engine = try engine()
         let rows = try await engine.lostRows.all().filter(condition)
         return try await engine.lostRows.resolve(rows) { queue, record in
-            try queue.discardLost(record)
+            try queue.lostRecords.discard(record)
         }
     }
 }
@@ -175,7 +175,7 @@ struct LostRows {
 
     func all() async throws -> [LostRow] {
         let rows = try await engine.read { reader in
-            try reader.lostRecords(account: reader.account).compactMap { record in
+            try reader.lostRecords.all(of: reader.account).compactMap { record in
                 try reader.store.row(id: .string(record.itemID), in: record.table)
                     .map { (record, $0) }
             }
@@ -195,7 +195,7 @@ struct LostRows {
         return try await engine.transaction { queue in
             var count = 0
             for (table, id) in keys {
-                guard let record = try queue.reader.lost(table, id),
+                guard let record = try queue.reader.lostRecords.record(table, id),
                     queue.account.id.map(ItemKey.init) == record.account.map(ItemKey.init)
                 else { continue }
                 try action(queue, record)

@@ -13,10 +13,10 @@ extension PullSteps {
     /// - Returns: The number of lost rows, of rows that were removed from the device, and of requests.
     /// - Throws: ``SyncError`` if a request fails; the next pull repeats it.
     func findLostRows(inPages: Int) async throws -> (lost: Int, removed: Int, requests: Int) {
-        let former = try await engine.read { [table] in try $0.former(table) }
+        let former = try await engine.read { [table] in try $0.epochs.formerRows(of: table) }
         guard former != nil || engine.lostRowPolicy != .ask else { return (inPages, 0, 0) }
         var requests = 0
-        var ids = try await engine.read { [table] in try $0.idsToCheck(table) }
+        var ids = try await engine.read { [table] in try $0.epochs.idsToCheck(in: table) }
         var found = (lost: inPages, removed: 0)
         // One probe is enough if the database is empty.
         let isProbed = ids.count > Self.idsBeforeProbe
@@ -60,11 +60,11 @@ extension PullSteps {
     private func finish(_ found: Int, _ former: FormerRows?) async throws {
         if let former {
             let count = try await engine.transaction { [table] queue in
-                let isLeft = try queue.reader.hasFormerRows(table)
+                let isLeft = try queue.reader.epochs.hasRowsToCheck(in: table)
                 let cause = former.cause == .sent ? former.cause : .reported
                 let left = FormerRows(cause, restore: former.restore)
-                try queue.setFormer(isLeft ? left : nil, table)
-                return try queue.reader.lostCount()
+                try queue.epochs.setFormerRows(isLeft ? left : nil, of: table)
+                return try queue.reader.lostRecords.count()
             }
             if found > 0 || former.cause == .found {
                 engine.events.send(.restoredServer(lost: count))
@@ -80,11 +80,11 @@ extension PullSteps {
                 row.serverItem.map { row.item.isLater(than: $0) } ?? true
             }
             _ = try await engine.lostRows.resolve(older) { queue, record in
-                try queue.sendLostAgain(record)
+                try queue.lostRecords.sendAgain(record)
             }
         case .discard:
             _ = try await engine.lostRows.resolve(rows) { queue, record in
-                try queue.discardLost(record)
+                try queue.lostRecords.discard(record)
             }
         }
     }
@@ -167,27 +167,6 @@ extension UInt8 {
     }
 }
 
-extension QueueReader {
-    /// Returns the rows that only queries from before the restore contain, and the lost rows to request again.
-    fileprivate func idsToCheck(_ table: String) throws -> [String] {
-        let pending = try pendingIDs(table)
-        let records = try lostRecords(table)
-        let lost = Set(records.map { ItemKey($0.itemID) })
-        var query = TableQuery(filter: .equal(MembershipMask.name, .integer(MembershipMask.former)))
-        query.select = [SystemColumn.id]
-        let rows = try store.rows(query, in: table).map(\.id)
-            .filter { !lost.contains(ItemKey($0)) && !pending.contains(ItemKey($0)) }
-        return rows + records.filter { !$0.isChecked }.map(\.itemID)
-    }
-
-    /// Returns whether there are still rows from before the restore, which other queries contain.
-    fileprivate func hasFormerRows(_ table: String) throws -> Bool {
-        let former = Filter.greater(MembershipMask.name, .integer(MembershipMask.former - 1))
-        if try store.count(former, in: table) > 0 { return true }
-        return try lostRecords(table).contains { !$0.isChecked }
-    }
-}
-
 /// The handling of rows that no page of the restored server has returned.
 struct LostRowCheck {
     let queue: QueueTransaction
@@ -241,12 +220,12 @@ struct LostRowCheck {
         for row in rows { server[ItemKey(row.id)] = row }
         var found = (lost: 0, removed: 0)
         for id in ids {
-            let known = try queue.reader.lost(table, id)
+            let known = try queue.reader.lostRecords.record(table, id)
             // A change that was made in the meantime has replaced the record.
             guard try queue.reader.operations(table, id).isEmpty,
                 let local = try store.row(id: .string(id), in: table)
             else {
-                try queue.removeLost(table, id)
+                try queue.lostRecords.remove(table, id)
                 continue
             }
             let finding = try finding(
@@ -258,12 +237,12 @@ struct LostRowCheck {
             switch finding {
             case .left:
                 found.removed += try store.delete(ids: [.string(id)], in: table)
-                try queue.removeLost(table, id)
+                try queue.lostRecords.remove(table, id)
                 if server[ItemKey(id)]?[SystemColumn.deleted] == true {
                     try LocalChildren(queue: queue).follow(deletesOf: [id], in: table)
                 }
             case .same(let row):
-                try queue.removeLost(table, id)
+                try queue.lostRecords.remove(table, id)
                 guard mask != 0 else {
                     found.removed += try store.delete(ids: [.string(id)], in: table)
                     continue
@@ -288,7 +267,7 @@ struct LostRowCheck {
                     server: state
                 )
                 if let known { record.account = known.account } else { found.lost += 1 }
-                try queue.put(record)
+                try queue.lostRecords.put(record)
                 try store.setMask(mask, of: local, in: table)
             }
         }

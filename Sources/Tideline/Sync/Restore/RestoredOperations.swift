@@ -129,7 +129,7 @@ struct RestoredOperations {
             return true
         }
         guard try await isFormer(operation.table, operation.itemID) else { return false }
-        let former = try await engine.read { try $0.former(operation.table) }
+        let former = try await engine.read { try $0.epochs.formerRows(of: operation.table) }
         return former?.restore.isBefore(base) == true
     }
 
@@ -151,13 +151,13 @@ struct RestoredOperations {
     }
 
     private func epoch(_ table: String, _ endpoint: String) async throws -> String? {
-        try await engine.read { try $0.epoch(table, endpoint: endpoint, otherThan: nil) }
+        try await engine.read { try $0.epochs.epoch(of: table, endpoint: endpoint, otherThan: nil) }
     }
 
     /// Returns the epoch of the table's rows; before the first pull, the epoch of the first responses to a push.
     private func earliestEpoch(_ table: String, _ endpoint: String) async throws -> String? {
         try await engine.read { reader in
-            try reader.epoch(table, endpoint: endpoint, otherThan: nil)
+            try reader.epochs.epoch(of: table, endpoint: endpoint, otherThan: nil)
                 ?? reader.config(table, endpoint, PullCursor.firstSentEpochType)
         }
     }

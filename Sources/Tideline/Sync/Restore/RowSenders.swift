@@ -56,7 +56,7 @@ extension QueueTransaction {
             senders[operation.table, default: []].insert(ItemKey(sender))
         }
         for (table, found) in senders {
-            let isFirst = try !reader.wasPulled(table)
+            let isFirst = try !reader.epochs.wasPulled(table)
             // After the first pull, an app without accounts stores nothing.
             for sender in found where isFirst || !sender.text.isEmpty {
                 try note(sender.text, of: table)
@@ -65,7 +65,7 @@ extension QueueTransaction {
             if isFirst, let endpoint, let epoch = decidedOperations.onlyEpoch(table),
                 try reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
             {
-                _ = try set(epoch, table, endpoint, PullCursor.firstSentEpochType)
+                _ = try setConfig(epoch, table, endpoint, PullCursor.firstSentEpochType)
             }
         }
     }
@@ -77,8 +77,8 @@ extension QueueTransaction {
     func noteReader(of table: String) throws {
         guard account != .unused else { return }
         if let id = account.id { try note(id, of: table) }
-        let isOther = try set(account.id ?? "", table, "", PullCursor.readerType)
-        guard isOther, let former = try reader.former(table), former.cause != .sent,
+        let isOther = try setConfig(account.id ?? "", table, "", PullCursor.readerType)
+        guard isOther, let former = try reader.epochs.formerRows(of: table), former.cause != .sent,
             try reader.isShared(table)
         else { return }
         var query = TableQuery(filter: .equal(MembershipMask.name, .integer(MembershipMask.former)))
@@ -96,7 +96,7 @@ extension QueueTransaction {
             PullCursor.senderType, PullCursor.readerType, PullCursor.unknownSenderType,
         ]
         for type in types {
-            _ = try set(nil, table, "", type)
+            _ = try setConfig(nil, table, "", type)
         }
     }
 
@@ -104,12 +104,12 @@ extension QueueTransaction {
         let known = try reader.config(table, "", PullCursor.senderType)
         guard known.map(ItemKey.init) != ItemKey(account) else { return }
         var isOnly = known == nil
-        if isOnly, try reader.wasPulled(table) {
+        if isOnly, try reader.epochs.wasPulled(table) {
             isOnly = try !reader.hasQueriesOfOthers(table, than: account)
         } else if isOnly, try reader.hasServerRows(table) {
-            _ = try set("1", table, "", PullCursor.unknownSenderType)
+            _ = try setConfig("1", table, "", PullCursor.unknownSenderType)
         }
-        _ = try set(isOnly ? account : Self.severalAccounts, table, "", PullCursor.senderType)
+        _ = try setConfig(isOnly ? account : Self.severalAccounts, table, "", PullCursor.senderType)
     }
 }
 

@@ -26,7 +26,7 @@ struct VerifiedRows {
     ///
     /// A row with pending operations is compared with the last state that the server sent.
     init(_ reader: QueueReader, _ table: String, bit: Int64?, _ range: IDRange) throws {
-        let records = try reader.lostRecords(table).filter { range.contains($0.itemID) }
+        let records = try reader.lostRecords.all(in: table).filter { range.contains($0.itemID) }
         lost = Set(records.map { ItemKey($0.itemID) })
         pending = try reader.pendingIDs(table).union(lost)
         var query = TableQuery(filter: range.filter)

@@ -71,7 +71,7 @@ struct VerifyRunner {
         let steps = try await VerifySteps(engine, queryID, repair: repair, table: table)
         var machine = VerifyMachine()
         var result = VerifyResult()
-        result.lost = try await engine.read { try $0.lostRecords(table).count }
+        result.lost = try await engine.read { try $0.lostRecords.all(in: table).count }
         var action = machine.start()
         while true {
             try Task.checkCancellation()
@@ -145,11 +145,11 @@ private struct VerifySteps: Sendable {
     private func meet(_ epoch: String?) async throws {
         let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
         let known = try await engine.read { [table] in
-            try $0.epoch(table, endpoint: endpoint, otherThan: epoch)
+            try $0.epochs.epoch(of: table, endpoint: endpoint, otherThan: epoch)
         }
         guard let epoch, known != epoch else { return }
         try await engine.transaction { [table] in
-            try $0.meet(epoch, endpoint: endpoint, table)
+            try $0.epochs.handle(epoch, endpoint: endpoint, of: table)
         }
     }
 
@@ -201,10 +201,10 @@ private struct VerifySteps: Sendable {
         let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
         let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
         return try await engine.transaction { [table, bit, repair] queue in
-            let epoch = try queue.reader.epoch(table, endpoint: endpoint, otherThan: nil)
+            let epoch = try queue.reader.epochs.epoch(of: table, endpoint: endpoint, otherThan: nil)
             guard epochs.allSatisfy({ $0 == epoch }) else { return nil }
             let local = try VerifiedRows(queue.reader, table, bit: bit, range)
-            let former = try queue.reader.former(table)
+            let former = try queue.reader.epochs.formerRows(of: table)
             var here: [ItemKey: VerifiedRow] = [:]
             for row in local.rows { here[ItemKey(row.id)] = row }
             var found = VerifyResult()

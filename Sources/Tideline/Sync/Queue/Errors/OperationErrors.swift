@@ -296,8 +296,8 @@ extension QueueTransaction {
             return try discard(operation, behind: earlier, among: others)
         }
         if let next = others.first { return try discard(operation, before: next) }
-        if try keepsLostBases && mayHaveLostBase(of: operation) {
-            return try keepBase(of: operation)
+        if try keepsLostBases && lostRecords.mayHaveLostBase(of: operation) {
+            return try lostRecords.keepBase(of: operation)
         }
         switch operation.basis.lastKnown {
         case .row(let row):

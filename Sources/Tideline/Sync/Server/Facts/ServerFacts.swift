@@ -53,7 +53,7 @@ struct ServerFacts {
         else { return }
         let inherited = try? await engine.transaction { queue in
             let known = try queue.reader.fileIdentity()
-            _ = try queue.set(identity, "", QueueReader.fileKey, PullCursor.fileIdentityType)
+            _ = try queue.setConfig(identity, "", QueueReader.fileKey, PullCursor.fileIdentityType)
             guard let known, known != identity else { return Int?.none }
             return try queue.becomeAnotherInstallation()
         }
