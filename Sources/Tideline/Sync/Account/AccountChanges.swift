@@ -148,7 +148,7 @@ extension QueueTransaction {
             return try unmasked.inner.row(id: .string(id), in: table) != nil
         }
         try forgetQueries(of: account, table)
-        try forgetAccounts(of: table)
+        try tableAccounts.forget(table)
         return removed
     }
 

@@ -18,7 +18,7 @@ struct RowAccounts {
     init(_ reader: QueueReader, _ table: String) throws {
         // Without authentication, only operations without an account are sent.
         guard reader.account != .unused else { return }
-        let known = try reader.knownAccounts()
+        let known = try reader.tableAccounts.known()
         own = reader.account.id
         queries = try known.map { account in
             let bits = try reader.bits(of: .signedIn(account), table, isOwn: true)
@@ -39,29 +39,5 @@ struct RowAccounts {
         let holders = queries.filter { $0.bits & mask != 0 }.map(\.account)
         if let own, holders.contains(where: { $0.hasSameBytes(as: own) }) { return own }
         return holders.first ?? (row.isFromServer ? sender : nil) ?? other
-    }
-}
-
-extension QueueReader {
-    /// Returns the accounts that have pulled tables, pushed to them or queued operations on this device, sorted.
-    fileprivate func knownAccounts() throws -> [String] {
-        var known: Set<ItemKey> = []
-        for row in try store.rows(TableQuery(), in: SystemTables.config) {
-            guard case .integer(let type) = row["keyType"] else { continue }
-            var account: String?
-            switch Int(exactly: type) {
-            case QueryHold.numberType:
-                account = row["key"]?.text.flatMap(AccountView.account(ofKey:))
-            case PullCursor.senderType, PullCursor.readerType: account = row["value"]?.text
-            default: continue
-            }
-            if let account, !account.isEmpty { known.insert(ItemKey(account)) }
-        }
-        var query = TableQuery()
-        query.select = ["account"]
-        for row in try store.rows(query, in: SystemTables.operations) {
-            if let account = row["account"]?.text { known.insert(ItemKey(account)) }
-        }
-        return known.map(\.text).sorted()
     }
 }

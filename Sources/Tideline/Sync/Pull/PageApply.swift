@@ -40,7 +40,7 @@ struct PageApply {
         pending = try queue.reader.pendingIDs(table)
         lost = try queue.reader.lostRecords.ids(in: table)
         former = try queue.reader.epochs.formerRows(of: table)
-        let isShared = try former != nil && queue.reader.isShared(table)
+        let isShared = try former != nil && queue.reader.tableAccounts.isShared(table)
         unclaimedBit = isShared ? MembershipMask.withoutID : 0
     }
 

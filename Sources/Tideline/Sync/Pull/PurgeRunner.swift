@@ -50,7 +50,7 @@ struct PurgeRunner {
                     try queue.resetCursors(table)
                     if filter == nil {
                         try queue.ownStates.forget(in: table) { others.contains(ItemKey($0)) }
-                        try queue.forgetAccounts(of: table)
+                        try queue.tableAccounts.forget(table)
                     }
                     for operation in dropped { try queue.ownStates.endInsert(operation) }
                     try watch.check()

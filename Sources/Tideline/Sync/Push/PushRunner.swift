@@ -321,7 +321,10 @@ struct PushRunner {
         }
         var (results, unblocked) = try await engine.transaction { [engine] queue in
             try queue.noteCommits(of: decidedOperations)
-            try queue.noteSenders(of: decidedOperations, endpoint: operations.endpoint)
+            try queue.tableAccounts.noteSenders(
+                of: decidedOperations,
+                endpoint: operations.endpoint
+            )
             try queue.epochs.handle(newEpochs)
             try queue.epochs.clearFormerBits(of: decidedOperations)
             let settlement = Settlement(queue: queue)

@@ -206,7 +206,8 @@ struct LostRowCheck {
     private func mayBelongToOtherAccount(_ wasLost: Bool) throws -> Bool {
         guard former.cause == .sent, queue.account.id != nil, !wasLost else { return false }
         let reader = queue.reader
-        return try reader.isShared(table) || reader.hasUnknownSenders(table)
+        return try reader.tableAccounts.isShared(table)
+            || reader.tableAccounts.hasUnknownSenders(table)
     }
 
     /// Stores the results for rows that were requested; `rows` are those that the server has.
@@ -252,7 +253,7 @@ struct LostRowCheck {
                 try store.put([masked], in: table)
             case .unknown:
                 // It is not requested again, and stays if it may belong to another account of the device.
-                let isShared = try queue.reader.isShared(table)
+                let isShared = try queue.reader.tableAccounts.isShared(table)
                 guard isShared || mask != 0 else {
                     found.removed += try store.delete(ids: [.string(id)], in: table)
                     continue

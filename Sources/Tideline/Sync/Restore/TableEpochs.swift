@@ -98,11 +98,11 @@ struct TableEpochChanges {
     /// requested again. The same applies to rows that this device sent before it pulled the table for the first time,
     /// because they may have been sent to several epochs, or to a server that sends no epoch with responses to writes.
     func handle(_ epoch: String?, endpoint: String, of table: String) throws {
-        try queue.noteReader(of: table)
+        try queue.tableAccounts.noteReader(of: table)
         guard let epoch else { return }
         let known = try queue.reader.epochs.epoch(of: table, endpoint: endpoint, otherThan: epoch)
         if let known, known != epoch {
-            try markFormerRows(table, keepsUnclaimed: queue.reader.isShared(table))
+            try markFormerRows(table, keepsUnclaimed: queue.reader.tableAccounts.isShared(table))
             for var record in try queue.reader.lostRecords.all(in: table) where record.isChecked {
                 record.isChecked = false
                 try queue.lostRecords.put(record)

@@ -1,4 +1,4 @@
-// RowSenders: the account that pushed the rows of a table or pulled them on this device, and the epoch of the first
+// TableAccounts: the account that pushed the rows of a table or pulled them on this device, and the epoch of the first
 // responses.
 //
 // If a restored server does not return a row, the row is lost only if it belongs to the account that asks. The server
@@ -7,24 +7,37 @@
 import TidelineCore
 
 extension QueueReader {
+    /// The accounts that used tables.
+    var tableAccounts: TableAccounts { TableAccounts(reader: self) }
+}
+
+extension QueueTransaction {
+    /// The changes of the accounts that used tables.
+    var tableAccounts: TableAccountChanges { TableAccountChanges(queue: self) }
+}
+
+/// A reader of the accounts that used tables on this device.
+struct TableAccounts {
+    let reader: QueueReader
+
     /// Returns whether a table may have rows that the server hides from the account that is signed in, because
     /// another account pushed to the table or pulled it on this device.
     func isShared(_ table: String) throws -> Bool {
-        guard account != .unused else { return false }
-        let known = try config(table, "", PullCursor.senderType)
-        return known.map(ItemKey.init) != account.id.map(ItemKey.init)
+        guard reader.account != .unused else { return false }
+        let known = try reader.config(table, "", PullCursor.senderType)
+        return known.map(ItemKey.init) != reader.account.id.map(ItemKey.init)
     }
 
     fileprivate func hasServerRows(_ table: String) throws -> Bool {
         var query = TableQuery(filter: .greater(SystemColumn.version, .string("")))
         query.limit = 1
-        return try !store.rows(query, in: table).isEmpty
+        return try !reader.store.rows(query, in: table).isEmpty
     }
 
     /// Returns whether a table had rows of the server before an account was stored, as in a store of the
     /// original SDK.
     func hasUnknownSenders(_ table: String) throws -> Bool {
-        try config(table, "", PullCursor.unknownSenderType) != nil
+        try reader.config(table, "", PullCursor.unknownSenderType) != nil
     }
 
     /// Returns whether a table that was pulled, and whose accounts were never stored, has queries of
@@ -35,14 +48,39 @@ extension QueueReader {
         let view = AccountView.signedIn(account)
         let isNumber = Filter.equal("keyType", .integer(Int64(QueryHold.numberType)))
         let query = TableQuery(filter: .equal("table", .string(table)) && isNumber)
-        return try store.rows(query, in: SystemTables.config).contains { row in
+        return try reader.store.rows(query, in: SystemTables.config).contains { row in
             guard let key = row["key"]?.text else { return false }
             return !view.owns(key: key) && !AccountView.signedOut.owns(key: key)
         }
     }
+
+    /// Returns the accounts that have pulled tables, pushed to them or queued operations on this device, sorted.
+    func known() throws -> [String] {
+        var known: Set<ItemKey> = []
+        for row in try reader.store.rows(TableQuery(), in: SystemTables.config) {
+            guard case .integer(let type) = row["keyType"] else { continue }
+            var account: String?
+            switch Int(exactly: type) {
+            case QueryHold.numberType:
+                account = row["key"]?.text.flatMap(AccountView.account(ofKey:))
+            case PullCursor.senderType, PullCursor.readerType: account = row["value"]?.text
+            default: continue
+            }
+            if let account, !account.isEmpty { known.insert(ItemKey(account)) }
+        }
+        var query = TableQuery()
+        query.select = ["account"]
+        for row in try reader.store.rows(query, in: SystemTables.operations) {
+            if let account = row["account"]?.text { known.insert(ItemKey(account)) }
+        }
+        return known.map(\.text).sorted()
+    }
 }
 
-extension QueueTransaction {
+/// A writer of the accounts that used tables on this device.
+struct TableAccountChanges {
+    let queue: QueueTransaction
+
     /// The value for rows of several accounts, or of none; it is empty, because no account has an empty id.
     private static let severalAccounts = ""
 
@@ -56,16 +94,16 @@ extension QueueTransaction {
             senders[operation.table, default: []].insert(ItemKey(sender))
         }
         for (table, found) in senders {
-            let isFirst = try !reader.epochs.wasPulled(table)
+            let isFirst = try !queue.reader.epochs.wasPulled(table)
             // After the first pull, an app without accounts stores nothing.
             for sender in found where isFirst || !sender.text.isEmpty {
                 try note(sender.text, of: table)
             }
             // If the first responses had no epoch, a later one is stored. It cannot show a restore before it.
             if isFirst, let endpoint, let epoch = decidedOperations.onlyEpoch(table),
-                try reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
+                try queue.reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
             {
-                _ = try setConfig(epoch, table, endpoint, PullCursor.firstSentEpochType)
+                _ = try queue.setConfig(epoch, table, endpoint, PullCursor.firstSentEpochType)
             }
         }
     }
@@ -75,41 +113,47 @@ extension QueueTransaction {
     /// If another account read the table last, it may have flagged rows that only its queries held. They are no longer
     /// requested, because the server may hide them from this account.
     func noteReader(of table: String) throws {
-        guard account != .unused else { return }
-        if let id = account.id { try note(id, of: table) }
-        let isOther = try setConfig(account.id ?? "", table, "", PullCursor.readerType)
-        guard isOther, let former = try reader.epochs.formerRows(of: table), former.cause != .sent,
-            try reader.isShared(table)
+        guard queue.account != .unused else { return }
+        if let id = queue.account.id { try note(id, of: table) }
+        let isOther = try queue.setConfig(queue.account.id ?? "", table, "", PullCursor.readerType)
+        guard isOther, let former = try queue.reader.epochs.formerRows(of: table),
+            former.cause != .sent,
+            try queue.reader.tableAccounts.isShared(table)
         else { return }
         var query = TableQuery(filter: .equal(MembershipMask.name, .integer(MembershipMask.former)))
         query.select = [SystemColumn.id]
         let mask = MembershipMask.former | MembershipMask.withoutID
-        for row in try unmasked.inner.rows(query, in: table) {
-            try unmasked.inner.setMask(mask, of: row, in: table)
+        for row in try queue.unmasked.inner.rows(query, in: table) {
+            try queue.unmasked.inner.setMask(mask, of: row, in: table)
         }
     }
 
     /// Forgets which accounts used a table, if the table no longer has rows of the server.
-    func forgetAccounts(of table: String) throws {
-        guard try !reader.hasServerRows(table) else { return }
+    func forget(_ table: String) throws {
+        guard try !queue.reader.tableAccounts.hasServerRows(table) else { return }
         let types = [
             PullCursor.senderType, PullCursor.readerType, PullCursor.unknownSenderType,
         ]
         for type in types {
-            _ = try setConfig(nil, table, "", type)
+            _ = try queue.setConfig(nil, table, "", type)
         }
     }
 
     private func note(_ account: String, of table: String) throws {
-        let known = try reader.config(table, "", PullCursor.senderType)
+        let known = try queue.reader.config(table, "", PullCursor.senderType)
         guard known.map(ItemKey.init) != ItemKey(account) else { return }
         var isOnly = known == nil
-        if isOnly, try reader.epochs.wasPulled(table) {
-            isOnly = try !reader.hasQueriesOfOthers(table, than: account)
-        } else if isOnly, try reader.hasServerRows(table) {
-            _ = try setConfig("1", table, "", PullCursor.unknownSenderType)
+        if isOnly, try queue.reader.epochs.wasPulled(table) {
+            isOnly = try !queue.reader.tableAccounts.hasQueriesOfOthers(table, than: account)
+        } else if isOnly, try queue.reader.tableAccounts.hasServerRows(table) {
+            _ = try queue.setConfig("1", table, "", PullCursor.unknownSenderType)
         }
-        _ = try setConfig(isOnly ? account : Self.severalAccounts, table, "", PullCursor.senderType)
+        _ = try queue.setConfig(
+            isOnly ? account : Self.severalAccounts,
+            table,
+            "",
+            PullCursor.senderType
+        )
     }
 }
 
