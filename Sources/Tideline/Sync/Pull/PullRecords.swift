@@ -75,11 +75,6 @@ extension QueueReader {
         try config(table, endpoint, PullCursor.pageRowsType).flatMap { Int($0) }
     }
 
-    /// Returns the generation of the server that last responded at an endpoint.
-    func generation(_ endpoint: String) throws -> ServerDialect? {
-        try config("", endpoint, PullCursor.generationType).flatMap(ServerDialect.init(rawValue:))
-    }
-
     /// Returns the rows of the configuration for tables whose names differ from the app's in letter case, by
     /// the app's names, except for names that already have rows.
     func renamedRecords() throws -> [String: [Row]] {
@@ -142,11 +137,6 @@ extension QueueTransaction {
     /// Stores the page size that suits the network connection; nil removes it.
     func setPageRows(_ rows: Int?, _ table: String, endpoint: String) throws {
         _ = try setConfig(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
-    }
-
-    /// Stores the generation of the server at an endpoint.
-    func setGeneration(_ dialect: ServerDialect, _ endpoint: String) throws {
-        _ = try setConfig(dialect.rawValue, "", endpoint, PullCursor.generationType)
     }
 
     /// Stores whether there may be rows that no query contains.

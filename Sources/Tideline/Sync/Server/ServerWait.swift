@@ -1,4 +1,4 @@
-// ServerWait: the waits that the server asks for with `Retry-After`: what they delay, and where they are stored.
+// ServerWait: the waits that the server asks for with `Retry-After`, and what they delay.
 
 import Foundation
 import TidelineCore
@@ -136,28 +136,5 @@ extension SyncError {
             Nothing is lost. Sync again then.
             """
         )
-    }
-}
-
-extension QueueReader {
-    fileprivate static func busyID(_ endpoint: String) -> Value { .string("busy|\(endpoint)") }
-
-    /// Returns the stored wait that the server of an endpoint asked for.
-    func busyPeriod(_ endpoint: String) throws -> String? {
-        try store.row(id: Self.busyID(endpoint), in: SystemTables.config)?["value"]?.text
-    }
-}
-
-extension QueueTransaction {
-    func setBusyPeriod(_ period: BusyPeriod?, _ endpoint: String) throws {
-        let id = QueueReader.busyID(endpoint)
-        guard let period else {
-            try store.delete(ids: [id], in: SystemTables.config)
-            return
-        }
-        let row: Row = [
-            "id": id, "key": "busy", "keyType": 3, "table": "", "value": .string(period.text),
-        ]
-        try store.put([row], in: SystemTables.config)
     }
 }

@@ -33,7 +33,7 @@ struct ParkedOperations {
         let (conditions, now) = (await conditions(), engine.environment.now())
         return try await engine.transaction { queue in
             let errors = try queue.reader.errorsThatMayPass()
-            let isDue = try queue.isParkedDue(
+            let isDue = try queue.serverFacts.isParkedDue(
                 endpoint,
                 at: now,
                 isWanted: errors.contains { $0.conditions?.haveNoSchema(now: conditions) ?? false }
@@ -154,29 +154,5 @@ extension QueueReader {
     fileprivate func firstRejectedBySchema() throws -> QueuedOperation? {
         try errorsThatMayPass().first { $0.conditions?.schema != nil }
             .flatMap { try operation($0.operationID) }
-    }
-
-    fileprivate static func scheduleID(_ endpoint: String) -> Value {
-        .string("parked|\(endpoint)")
-    }
-}
-
-extension QueueTransaction {
-    /// Returns whether operations are due for a server that does not send `Tideline-Schema`.
-    ///
-    /// If there is no schedule and `isWanted` is true, one begins.
-    fileprivate func isParkedDue(_ endpoint: String, at now: Date, isWanted: Bool) throws -> Bool {
-        guard isWanted else { return false }
-        let id = QueueReader.scheduleID(endpoint)
-        let stored = try store.row(id: id, in: SystemTables.config)?["value"]?.text
-        let schedule = stored.flatMap(ParkedSchedule.init)
-        let isDue = schedule?.isDue(at: now) ?? false
-        guard schedule == nil || isDue else { return false }
-        let next = schedule?.after(now) ?? ParkedSchedule(from: now)
-        let row: Row = [
-            "id": id, "key": "parked", "keyType": 3, "table": "", "value": .string(next.text),
-        ]
-        try store.put([row], in: SystemTables.config)
-        return isDue
     }
 }

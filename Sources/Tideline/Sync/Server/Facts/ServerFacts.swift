@@ -20,9 +20,10 @@ struct ServerFacts {
         guard let service = try? engine.remote.get() else { return }
         let key = service.endpoint.key
         let known = try? await engine.read { reader in
-            (
-                try reader.generation(key), try reader.takesGzip(key), try reader.installation(),
-                try reader.signs(key), try reader.batchesRejected(key), try reader.busyPeriod(key)
+            let facts = reader.serverFacts
+            return (
+                try facts.generation(key), try facts.takesGzip(key), try facts.installation(),
+                try facts.signs(key), try facts.batchesRejected(key), try facts.busyPeriod(key)
             )
         }
         guard let (generation, takesGzip, installation, signs, batchesRejected, busy) = known else {
@@ -49,13 +50,14 @@ struct ServerFacts {
     /// original store may have sent them, and newer edits since.
     private func noteFile() async {
         guard let identity = engine.store.fileIdentity,
-            let known = try? await engine.read({ try $0.fileIdentity() ?? "" }), known != identity
+            let known = try? await engine.read({ try $0.serverFacts.fileIdentity() ?? "" }),
+            known != identity
         else { return }
         let inherited = try? await engine.transaction { queue in
-            let known = try queue.reader.fileIdentity()
-            _ = try queue.setConfig(identity, "", QueueReader.fileKey, PullCursor.fileIdentityType)
+            let known = try queue.reader.serverFacts.fileIdentity()
+            try queue.serverFacts.setFileIdentity(identity)
             guard let known, known != identity else { return Int?.none }
-            return try queue.becomeAnotherInstallation()
+            return try queue.serverFacts.becomeAnotherInstallation()
         }
         guard let inherited = inherited ?? nil else { return }
         engine.events.note(
@@ -76,9 +78,9 @@ struct ServerFacts {
         }
         // Another process may have stored an id in the meantime.
         service.installation.id = try? await engine.transaction { queue in
-            if let known = try queue.reader.installation() { return known }
+            if let known = try queue.reader.serverFacts.installation() { return known }
             let id = make()
-            try queue.setInstallation(id)
+            try queue.serverFacts.setInstallation(id)
             return id
         }
     }
@@ -91,10 +93,10 @@ struct ServerFacts {
         let (signs, busy) = (service.signs.unstored, service.busy.unstored)
         guard generation != nil || takesGzip != nil || signs != nil || busy != nil else { return }
         try await engine.transaction { queue in
-            if let busy { try queue.setBusyPeriod(busy.period, key) }
-            if let signs { try queue.setSigns(signs, key) }
-            if let generation { try queue.setGeneration(generation, key) }
-            if let takesGzip { try queue.setTakesGzip(takesGzip, key) }
+            if let busy { try queue.serverFacts.setBusyPeriod(busy.period, key) }
+            if let signs { try queue.serverFacts.setSigns(signs, key) }
+            if let generation { try queue.serverFacts.setGeneration(generation, key) }
+            if let takesGzip { try queue.serverFacts.setTakesGzip(takesGzip, key) }
         }
         if let generation { service.generation.noteStored(generation) }
         if let takesGzip { service.coding.noteStored(takesGzip) }
@@ -115,10 +117,11 @@ struct ServerFacts {
         let endpoint = remote.endpoint.key
         let (known, now) = (engine.pushMemory.budget.withLock { $0 }, engine.environment.now())
         if let known, known.usesBatches { return known }
-        let (until, hasTakenBatch, namesRequests) = try await engine.read {
-            (
-                try $0.batchesRejected(endpoint), try $0.isNoted("batchTaken", endpoint),
-                try $0.isNoted("requestNamed", endpoint)
+        let (until, hasTakenBatch, namesRequests) = try await engine.read { reader in
+            let facts = reader.serverFacts
+            return (
+                try facts.batchesRejected(endpoint), try facts.isNoted("batchTaken", endpoint),
+                try facts.isNoted("requestNamed", endpoint)
             )
         }
         let seconds = Double(engine.limits.batchRetryTime.components.seconds)
@@ -152,117 +155,9 @@ struct ServerFacts {
             remote.signs.rejectBatches(until: until)
         }
         try? await engine.transaction { queue in
-            if isFirstBatch { try queue.note("batchTaken", endpoint) }
-            if isFirstName { try queue.note("requestNamed", endpoint) }
-            if isRejected { try queue.setBatchesRejected(endpoint, until: until) }
+            if isFirstBatch { try queue.serverFacts.note("batchTaken", endpoint) }
+            if isFirstName { try queue.serverFacts.note("requestNamed", endpoint) }
+            if isRejected { try queue.serverFacts.setBatchesRejected(endpoint, until: until) }
         }
-    }
-}
-
-extension QueueReader {
-    fileprivate static let installationKey = "installation"
-    fileprivate static let fileKey = "file"
-
-    /// Returns the identifier that the store's file had when it was last opened.
-    fileprivate func fileIdentity() throws -> String? {
-        try config("", Self.fileKey, PullCursor.fileIdentityType)
-    }
-
-    fileprivate static func gzipID(_ endpoint: String) -> Value { .string("gzip|\(endpoint)") }
-
-    /// Returns whether the server of an endpoint accepts bodies as gzip.
-    fileprivate func takesGzip(_ endpoint: String) throws -> Bool {
-        try store.row(id: Self.gzipID(endpoint), in: SystemTables.config) != nil
-    }
-
-    fileprivate static func signsID(_ endpoint: String) -> Value { .string("signs|\(endpoint)") }
-
-    /// Returns the signs of the server of an endpoint.
-    fileprivate func signs(_ endpoint: String) throws -> ServerSigns {
-        let row = try store.row(id: Self.signsID(endpoint), in: SystemTables.config)
-        return ServerSigns(text: row?["value"]?.text ?? "")
-            .union(try isNoted("batchTaken", endpoint) ? .batches : [])
-    }
-
-    /// Returns the installation id of this store, if it is valid in a header field.
-    fileprivate func installation() throws -> String? {
-        let row = try store.row(id: .string(Self.installationKey), in: SystemTables.config)
-        return row?["value"]?.text.flatMap { SharedInstallation.isName($0) ? $0 : nil }
-    }
-}
-
-extension QueueTransaction {
-    /// Removes the installation id of a store that is a copy, and flags its operations as inherited.
-    ///
-    /// - Returns: The number of operations in the queue.
-    fileprivate func becomeAnotherInstallation() throws -> Int {
-        try store.delete(ids: [.string(QueueReader.installationKey)], in: SystemTables.config)
-        let operations = try reader.operations()
-        for var operation in operations where !operation.isInherited && operation.damage == nil {
-            operation.isInherited = true
-            try put(operation)
-        }
-        return operations.count
-    }
-
-    fileprivate func setSigns(_ signs: ServerSigns, _ endpoint: String) throws {
-        let row: Row = [
-            "id": QueueReader.signsID(endpoint), "key": "signs", "keyType": 3, "table": "",
-            "value": .string(signs.text),
-        ]
-        try store.put([row], in: SystemTables.config)
-    }
-
-    fileprivate func setTakesGzip(_ takes: Bool, _ endpoint: String) throws {
-        let id = QueueReader.gzipID(endpoint)
-        guard takes else {
-            try store.delete(ids: [id], in: SystemTables.config)
-            return
-        }
-        let row: Row = ["id": id, "key": "gzip", "keyType": 3, "table": "", "value": "true"]
-        try store.put([row], in: SystemTables.config)
-    }
-
-    fileprivate func setInstallation(_ id: String) throws {
-        let row: Row = [
-            "id": .string(QueueReader.installationKey),
-            "key": .string(QueueReader.installationKey), "keyType": 3, "table": "",
-            "value": .string(id),
-        ]
-        try store.put([row], in: SystemTables.config)
-    }
-}
-
-extension QueueReader {
-    /// Returns the time before which no batch is sent to the server of an endpoint.
-    func batchesRejected(_ endpoint: String) throws -> Date? {
-        try store.row(id: .string("batch|\(endpoint)"), in: SystemTables.config)?["value"]?.text
-            .flatMap { Timestamp($0)?.date }
-    }
-
-    /// Returns whether the server of an endpoint ever showed a sign.
-    ///
-    /// If it accepted a batch, a later 404 comes from a proxy. If it sent `Repeatability-Result`, a success
-    /// without that field comes from a proxy.
-    func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
-        try store.row(id: .string("\(sign)|\(endpoint)"), in: SystemTables.config) != nil
-    }
-}
-
-extension QueueTransaction {
-    fileprivate func setBatchesRejected(_ endpoint: String, until: Date) throws {
-        let row: Row = [
-            "id": .string("batch|\(endpoint)"), "key": "batch", "keyType": 3, "table": "",
-            "value": .string(Timestamp(until).text),
-        ]
-        try store.put([row], in: SystemTables.config)
-    }
-
-    fileprivate func note(_ sign: String, _ endpoint: String) throws {
-        let row: Row = [
-            "id": .string("\(sign)|\(endpoint)"), "key": .string(sign), "keyType": 3,
-            "table": "", "value": "true",
-        ]
-        try store.put([row], in: SystemTables.config)
     }
 }
