@@ -70,7 +70,7 @@ extension SyncTable {
         get async throws {
             if let last = engine.lastPulls.withLock({ $0[name] }) { return last }
             let table = name
-            return try await engine.read { try $0.lastPull(table) }
+            return try await engine.read { try $0.pullState.lastPull(table) }
         }
     }
 

@@ -101,8 +101,8 @@ struct LocalNameChanges: Sendable {
         let changes = LocalChanges(queue: queue, table: table)
         let accounts = try RowAccounts(queue.reader, table)
         let pending = try queue.reader.pendingIDs(table)
-        let knownUntil = try queue.reader.knownUntil(table)
-        try queue.resetCursors(table)
+        let knownUntil = try queue.reader.knownCommits.latest(of: table)
+        try queue.pullState.resetCursors(of: table)
         try eachRow(of: table, queue) { row, mask in
             guard !pending.contains(ItemKey(row.id)) else { return }
             if row.isFromServer {
@@ -130,7 +130,7 @@ struct LocalNameChanges: Sendable {
         _ queue: QueueTransaction
     ) throws {
         let accounts = try RowAccounts(queue.reader, table)
-        try queue.resetCursors(table)
+        try queue.pullState.resetCursors(of: table)
         for operation in try queue.reader.operations()
         where operation.table == table && operation.damage == nil {
             var changed = operation

@@ -30,7 +30,7 @@ struct AccountChanges {
             for var operation in operations {
                 operation.account = account
                 try queue.put(operation)
-                if operation.kind == .insert { try queue.adoptRow(of: operation) }
+                if operation.kind == .insert { try queue.membership.adoptRow(of: operation) }
             }
             return operations.count
         }
@@ -42,49 +42,9 @@ extension QueueReader {
     func operations(of account: String?) throws -> [QueuedOperation] {
         try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
     }
-
-    /// Returns the bits of a table's queries that belong to this account, or of those that do not.
-    func bits(of account: AccountView, _ table: String, isOwn: Bool) throws -> Int64 {
-        let query = TableQuery(filter: .equal("table", .string(table)))
-        var bits: Int64 = 0
-        for row in try store.rows(query, in: SystemTables.config) {
-            guard let key = row["key"]?.text, account.owns(key: key) == isOwn,
-                let value = row["value"]?.text, case .integer(let type) = row["keyType"]
-            else { continue }
-            switch Int(exactly: type) {
-            case QueryHold.numberType:
-                guard let number = Int(value), (1...QueryHold.shared).contains(number) else {
-                    continue
-                }
-                bits |= 1 << Int64(number)
-            case QueryHold.formerType: bits |= Int64(value) ?? 0
-            default: continue
-            }
-        }
-        return bits
-    }
 }
 
 extension QueueTransaction {
-    /// Gives a row that was inserted without an account the membership of a row that this account inserts.
-    ///
-    /// Otherwise, the row would stay when the account's data is purged.
-    fileprivate func adoptRow(of operation: QueuedOperation) throws {
-        let table = operation.table
-        guard catalog.names(tableOf: operation),
-            let row = try unmasked.inner.row(id: .string(operation.itemID), in: table)
-        else { return }
-        let others = try unmasked.otherAccountBits(table)
-        let mask = try (MembershipMask.bits(row) ?? 0) & ~others | unmasked.newBits(table)
-        let value = mask == 0 ? Value.null : .integer(mask)
-        try unmasked.inner.set(
-            MembershipMask.name,
-            to: value,
-            ofRow: row[SystemColumn.id] ?? .null,
-            in: table
-        )
-    }
-
     /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another account: a
     ///   change can neither be merged into it nor follow it.
     func checkAccount(_ operations: [QueuedOperation]) throws {
@@ -101,70 +61,6 @@ extension QueueTransaction {
             try watch?.check()
             try discard(operation, keepsLostBases: keepsLostBases)
         }
-    }
-
-    /// Clears the bits of an account's queries, and removes the rows that no other account's query contains.
-    ///
-    /// - Returns: The number of removed rows.
-    func release(
-        _ account: AccountView,
-        _ table: String,
-        _ events: SyncEvents? = nil
-    ) throws -> Int {
-        var (removed, reported) = (0, 0)
-        let own = try reader.bits(of: account, table, isOwn: true)
-        let others = try reader.bits(of: account, table, isOwn: false)
-        // The remaining lost rows belong to other accounts.
-        let pending = try reader.pendingIDs(table).union(reader.lostRecords.ids(in: table))
-        var last: Value?
-        while true {
-            try watch?.check()
-            var query = TableQuery()
-            query.filter = last.map { Filter.greater(SystemColumn.id, $0) }
-            query.order = [SortKey(column: SystemColumn.id)]
-            query.select = [SystemColumn.id]
-            query.limit = Self.rowsAtOnce
-            let ids = try unmasked.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
-            for id in ids {
-                guard let row = try unmasked.inner.row(id: id, in: table) else { continue }
-                let mask = MembershipMask.bits(row) ?? 0
-                if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
-                    removed += try unmasked.inner.delete(ids: [id], in: table)
-                } else if mask & own != 0 {
-                    try unmasked.inner.setMask(mask & ~own, of: row, in: table)
-                }
-            }
-            if removed - reported >= Self.rowsAtOnce {
-                events?.send(.rowsRemoved(table: table, removed: removed))
-                reported = removed
-            }
-            guard ids.count == Self.rowsAtOnce else { break }
-            last = ids.last
-        }
-        try unmasked.setTaken(try unmasked.taken(table) & (others | 1), table)
-        // Rows that left before the purge may also have states.
-        try ownStates.forget(in: table) { id in
-            if pending.contains(ItemKey(id)) { return true }
-            return try unmasked.inner.row(id: .string(id), in: table) != nil
-        }
-        try forgetQueries(of: account, table)
-        try tableAccounts.forget(table)
-        return removed
-    }
-
-    private static var rowsAtOnce: Int { SyncEvent.rowsAtOnce }
-
-    private func forgetQueries(of account: AccountView, _ table: String) throws {
-        var types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
-        types.formUnion([Int64(QueryHold.numberType), Int64(QueryHold.formerType)])
-        let query = TableQuery(filter: .equal("table", .string(table)))
-        let ids = try store.rows(query, in: SystemTables.config).compactMap { row -> Value? in
-            guard case .integer(let type) = row["keyType"], types.contains(type),
-                let key = row["key"]?.text, account.owns(key: key)
-            else { return nil }
-            return row["id"]
-        }
-        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
     }
 }
 

@@ -21,7 +21,7 @@ struct RowAccounts {
         let known = try reader.tableAccounts.known()
         own = reader.account.id
         queries = try known.map { account in
-            let bits = try reader.bits(of: .signedIn(account), table, isOwn: true)
+            let bits = try reader.membership.bits(of: .signedIn(account), table, isOwn: true)
             return (account: account, bits: bits)
         }
         let sender = try reader.config(table, "", PullCursor.senderType) ?? ""

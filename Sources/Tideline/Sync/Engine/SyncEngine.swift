@@ -121,22 +121,9 @@ final class SyncEngine: Sendable {
     /// If the store's names are case-sensitive, nothing is renamed, and the operations stay in the queue; see
     /// ``SyncContext/operationErrors()``. If the store fails, the next call of the app throws the error.
     func takeOverRenamedTables() async {
-        let found = try? await read { reader in
-            try !reader.idsOfUnnamedTables().isEmpty || !reader.renamedRecords().isEmpty
-        }
+        let found = try? await read { try $0.renamedTables.exist() }
         guard found == true else { return }
-        try? await transaction { queue in
-            try queue.takeOverRenamedRecords()
-            for id in try queue.reader.idsOfUnnamedTables() {
-                guard var operation = try queue.reader.operation(id), operation.damage == nil,
-                    let table = queue.catalog.schema(operation.table)?.name
-                else { continue }
-                let row = try queue.store.row(id: .string(operation.itemID), in: table)
-                guard row != nil || operation.kind == .delete else { continue }
-                operation.table = table
-                try queue.put(operation)
-            }
-        }
+        try? await transaction { try $0.renamedTables.takeOver() }
     }
 
     /// Returns the table with this name.

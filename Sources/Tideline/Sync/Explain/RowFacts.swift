@@ -98,7 +98,7 @@ extension QueueReader {
             facts.rejection = try rejection(of: parked)
         }
         facts.queries = try pulledQueries(table, endpoint: endpoint)
-        facts.lastPull = try lastPull(table)
+        facts.lastPull = try pullState.lastPull(table)
         return facts
     }
 
@@ -121,7 +121,7 @@ extension QueueReader {
         }
         return try parts.keys.sorted().compactMap { id in
             func part(_ part: PullCursor.Part) -> String? { parts[id]?[Int64(part.rawValue)] }
-            let hold = try hold(table, id)
+            let hold = try pullState.hold(table, id)
             guard hold != nil || part(.fingerprint) != nil else { return nil }
             var result = RowFacts.Query(id: id, hold: hold)
             result.hasCursor = part(.time) != nil || part(.link) != nil

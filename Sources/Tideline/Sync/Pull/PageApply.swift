@@ -327,7 +327,7 @@ struct PageApply {
         var counts = Counts()
         guard let formerBits else { return counts }
         var conditions = Self.bits(formerBits).map(Self.holds)
-        if try queue.reader.knowsAllHolders(of: table) {
+        if try queue.reader.membership.knowsAllHolders(of: table) {
             conditions.append(Self.mask(.eq, .null))
             conditions.append(Self.mask(.eq, .integer(0)))
         }
@@ -361,9 +361,9 @@ struct PageApply {
     /// Removes rows that no query contains after a response to a push.
     func removeRowsWithoutQuery() throws -> Counts {
         var counts = Counts()
-        guard try queue.reader.hasRowsWithoutQuery(table) else { return counts }
+        guard try queue.reader.membership.hasRowsWithoutQuery(table) else { return counts }
         try eachID(Filter(Self.mask(.eq, .integer(0)))) { try release($0, 0, &counts) }
-        try queue.setHasRowsWithoutQuery(false, table)
+        try queue.membership.setHasRowsWithoutQuery(false, table)
         counts.isWritten = true
         return counts
     }

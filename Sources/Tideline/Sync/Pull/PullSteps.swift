@@ -66,16 +66,16 @@ struct PullSteps: Sendable {
 
     func start() async throws -> Start {
         try await engine.read { [table, queryID, fingerprint, endpoint = endpointKey] in
-            var start = Start(pageRows: try $0.pageRows(table, endpoint: endpoint))
+            var start = Start(pageRows: try $0.pullState.pageRows(table, endpoint: endpoint))
             guard let queryID else { return start }
-            start.cursor = try $0.cursor(
+            start.cursor = try $0.pullState.cursor(
                 table,
                 queryID,
                 fingerprint: fingerprint,
                 endpoint: endpoint
             )
             let isBegun = start.cursor.map { $0.position != .start } ?? false
-            start.isReading = try !isBegun || $0.hold(table, queryID)?.isReading ?? true
+            start.isReading = try !isBegun || $0.pullState.hold(table, queryID)?.isReading ?? true
             return start
         }
     }
@@ -84,7 +84,7 @@ struct PullSteps: Sendable {
     func keep(_ rows: Int?, before: Int?) async throws {
         guard rows != before else { return }
         try await engine.transaction { [table, endpoint = endpointKey] in
-            try $0.setPageRows(rows, table, endpoint: endpoint)
+            try $0.pullState.setPageRows(rows, table, endpoint: endpoint)
         }
     }
 
@@ -248,7 +248,7 @@ struct PullSteps: Sendable {
         return try await engine.transaction(isRepeatable: !isLast) { queue in
             try pages.map { ready in
                 try queue.epochs.handle(ready.epoch, endpoint: endpointKey, of: table)
-                try queue.note(commit: ready.latest.flatMap { Timestamp($0) }, of: table)
+                try queue.knownCommits.note(ready.latest.flatMap { Timestamp($0) }, of: table)
                 guard let queryID, let position = ready.step.position else {
                     return try applyWithoutID(ready, queue, filter, seen, now)
                 }
@@ -271,20 +271,20 @@ struct PullSteps: Sendable {
         _ now: Date
     ) throws -> PageApply.Counts {
         let isLast = ready.step.isLast
-        var hold = try queue.hold(table, queryID, startsOver: ready.step.startsOver)
+        var hold = try queue.pullState.hold(table, queryID, startsOver: ready.step.startsOver)
         let page = try PageApply(queue: queue, table: table, hold: hold)
         var counts = try page.apply(ready.page, since: ready.since)
         if isLast, let former = hold.formerBits {
             counts.add(try page.endReading())
             hold.formerBits = nil
-            try queue.setHold(hold, table, queryID)
+            try queue.pullState.setHold(hold, table, queryID)
             try queue.unmasked.setTaken(try queue.unmasked.taken(table) & ~former, table)
             counts.isWritten = true
         }
         if isLast { counts.add(try page.removeRowsWithoutQuery()) }
-        if try queue.setCursor(cursor, table, queryID) { counts.isWritten = true }
+        if try queue.pullState.setCursor(cursor, table, queryID) { counts.isWritten = true }
         // A pull without changes writes nothing: the time is then in memory only.
-        if isLast, counts.isWritten { try queue.setLastPull(now, table) }
+        if isLast, counts.isWritten { try queue.pullState.setLastPull(now, table) }
         return counts
     }
 
@@ -303,25 +303,8 @@ struct PullSteps: Sendable {
             // Outside a window, a missing row may still be on the server.
             let isWhole = query.limit == nil && query.offset == 0
             if isWhole { counts.add(try page.endReading(filter, seen: seen)) }
-            try queue.setLastPull(now, table)
+            try queue.pullState.setLastPull(now, table)
         }
         return counts
-    }
-}
-
-extension QueueTransaction {
-    /// Returns the number of a query for its next pages.
-    fileprivate func hold(
-        _ table: String,
-        _ queryID: String,
-        startsOver: Bool
-    ) throws -> QueryHold {
-        let former = try reader.hold(table, queryID)
-        if let former, !startsOver { return former }
-        let taken = try unmasked.taken(table)
-        let hold = QueryHold.reading(after: former, taken: taken)
-        try setHold(hold, table, queryID)
-        try unmasked.setTaken(taken | hold.bit, table)
-        return hold
     }
 }

@@ -47,7 +47,7 @@ struct PurgeRunner {
                     // Rows that left before the purge may also have words in the index.
                     try queue.store.eraseRemovedWords(in: table)
                     // The purged rows are older than the cursors, so no pull would fetch them again.
-                    try queue.resetCursors(table)
+                    try queue.pullState.resetCursors(of: table)
                     if filter == nil {
                         try queue.ownStates.forget(in: table) { others.contains(ItemKey($0)) }
                         try queue.tableAccounts.forget(table)
@@ -76,7 +76,7 @@ struct PurgeRunner {
                     let lost = try queue.reader.lostRecords.all(of: .signedIn(account))
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
                     for table in force ? [] : queue.catalog.syncedNames {
-                        let others = try queue.reader.bits(
+                        let others = try queue.reader.membership.bits(
                             of: .signedIn(account),
                             table,
                             isOwn: false
@@ -98,7 +98,11 @@ struct PurgeRunner {
                     }
                     var removed = 0
                     for table in queue.catalog.syncedNames {
-                        removed += try queue.release(.signedIn(account), table, engine.events)
+                        removed += try queue.membership.release(
+                            .signedIn(account),
+                            table,
+                            engine.events
+                        )
                         // The dropped operations and earlier pulls have removed rows, too.
                         try queue.store.eraseRemovedWords(in: table)
                     }

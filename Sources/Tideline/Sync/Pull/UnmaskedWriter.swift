@@ -244,7 +244,7 @@ final class UnmaskedWriter: LocalStoreWriter {
     /// Returns the queries of a table, read once in a transaction.
     func holdingQueries(_ table: String, _ reader: QueueReader) throws -> [HoldingQuery] {
         if let known = queries[table] { return known }
-        let read = try reader.holdingQueries(table)
+        let read = try reader.membership.queries(of: table)
         queries[table] = read
         return read
     }
@@ -259,7 +259,7 @@ final class UnmaskedWriter: LocalStoreWriter {
         guard account != .unused else { return 0 }
         if let known = otherAccounts[table] { return known }
         let reader = QueueReader(store: inner, catalog: TableCatalog.empty, account: account)
-        let bits = try reader.bits(of: account, table, isOwn: false)
+        let bits = try reader.membership.bits(of: account, table, isOwn: false)
         otherAccounts[table] = bits
         return bits
     }

@@ -320,7 +320,7 @@ struct PushRunner {
             )
         }
         var (results, unblocked) = try await engine.transaction { [engine] queue in
-            try queue.noteCommits(of: decidedOperations)
+            try queue.knownCommits.note(decidedOperations)
             try queue.tableAccounts.noteSenders(
                 of: decidedOperations,
                 endpoint: operations.endpoint

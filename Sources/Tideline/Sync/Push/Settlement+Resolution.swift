@@ -59,7 +59,7 @@ extension Settlement {
         new["id"] = .string(id)
         try replace(view, with: operation)
         try queue.store.put([new], in: table)
-        if let server = view.server.row { try queue.confirmHolders(of: server, table) }
+        if let server = view.server.row { try queue.membership.confirmHolders(of: server, table) }
     }
 
     /// Sends the operation again on top of the server's state, merged with the operations that follow it.

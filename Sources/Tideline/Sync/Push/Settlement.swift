@@ -171,7 +171,7 @@ struct Settlement {
         guard let later else {
             // Membership changes that queries reported for a missing row were not stored: they restart.
             if operation.kind == .delete, newest != server, newest.row != nil {
-                try queue.resetCursors(operation.table)
+                try queue.pullState.resetCursors(of: operation.table)
             }
             return try apply(newest, operation.table, operation.itemID)
         }
@@ -226,10 +226,10 @@ struct Settlement {
         if later.kind == .insert, let edit = later.edit, let result = waiting.result(local: nil) {
             // Later changes were made to the new row, which keeps no value of the remaining one.
             try queue.rebaseFollowing(waiting, from: edit, onto: result)
-            return try queue.confirmHolders(of: newest, operation.table)
+            return try queue.membership.confirmHolders(of: newest, operation.table)
         }
         guard try !later.replacesRow && !queue.reader.isReplaced(behind: waiting) else {
-            return try queue.confirmHolders(of: newest, operation.table)
+            return try queue.membership.confirmHolders(of: newest, operation.table)
         }
         // A delete has no row afterwards, so every value of the local row is an edit.
         var sent =
@@ -255,7 +255,7 @@ struct Settlement {
         if waiting.basisVersion != nil { rebased.takeState(of: local) }
         if waiting.edit != nil { try queue.rebaseFollowing(waiting, from: sent, onto: row) }
         try store.put([rebased], in: operation.table)
-        try queue.confirmHolders(of: newest, operation.table)
+        try queue.membership.confirmHolders(of: newest, operation.table)
     }
 
     /// Leaves an inherited operation unchanged in the queue after the server's row replaced the operation
@@ -292,7 +292,7 @@ struct Settlement {
         switch server {
         case .row(let row):
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
-            try queue.confirmHolders(of: row, table)
+            try queue.membership.confirmHolders(of: row, table)
         case .deleted:
             try store.delete(ids: [.string(id)], in: table)
             try LocalChildren(queue: queue).follow(deletesOf: [id], in: table)

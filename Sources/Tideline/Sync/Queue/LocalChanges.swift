@@ -76,7 +76,7 @@ struct LocalChanges {
         switch effect(of: .insert, on: stored, operations.last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
-            operation.knownUntil = try queue.reader.knownUntil(table)
+            operation.knownUntil = try queue.reader.knownCommits.latest(of: table)
             try append(operation, after: operations)
             // If the delete before it has a conflict, the insert becomes an update.
             if !operations.isEmpty { try queue.ownStates.noteInsert(of: RowKey(table, id)) }
@@ -107,7 +107,7 @@ struct LocalChanges {
             for new in rows { try rules.check(inserted: new.row, table: table) }
         }
         let hasGiven = rows.contains { !$0.hasNewID }
-        let knownUntil = hasGiven ? try queue.reader.knownUntil(table) : nil
+        let knownUntil = hasGiven ? try queue.reader.knownCommits.latest(of: table) : nil
         return try insertUnknown(rows.map(\.row), knownUntil: knownUntil)
     }
 
@@ -376,8 +376,8 @@ struct LocalChanges {
         } else {
             // It replaces the row in place, so that the membership that queries reported is kept.
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
-            try queue.confirmHolders(of: row, table)
-            try queue.removeRowWithoutQuery(id, table)
+            try queue.membership.confirmHolders(of: row, table)
+            try queue.membership.removeRowWithoutQuery(id, table)
         }
     }
 

@@ -256,4 +256,16 @@ struct QueueReader {
     func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
         try operations(table, itemID).first?.basis
     }
+
+    // MARK: - Configuration
+
+    /// Returns a value of the configuration, which has a row for each table, key and type.
+    func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
+        let id = Value.string(Self.configID(table, key, keyType))
+        return try store.row(id: id, in: SystemTables.config)?["value"]?.text
+    }
+
+    static func configID(_ table: String, _ key: String, _ keyType: Int) -> String {
+        "\(table)|\(key)|\(keyType)"
+    }
 }

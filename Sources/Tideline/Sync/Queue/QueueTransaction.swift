@@ -221,4 +221,34 @@ struct QueueTransaction {
         first.basis = basis
         try put(first)
     }
+
+    // MARK: - Configuration
+
+    /// Stores a value of the configuration if it differs from the stored one; returns whether it did.
+    ///
+    /// Nil removes the row.
+    func setConfig(
+        _ value: String?,
+        _ table: String,
+        _ key: String,
+        _ keyType: Int
+    ) throws -> Bool {
+        let id = Value.string(QueueReader.configID(table, key, keyType))
+        let stored = try store.row(id: id, in: SystemTables.config)?["value"]?.text
+        guard stored.map(ItemKey.init) != value.map(ItemKey.init) else { return false }
+        guard let value else {
+            try store.delete(ids: [id], in: SystemTables.config)
+            return true
+        }
+        try store.put(
+            [
+                [
+                    "id": id, "key": .string(key), "keyType": .integer(Int64(keyType)),
+                    "table": .string(table), "value": .string(value),
+                ]
+            ],
+            in: SystemTables.config
+        )
+        return true
+    }
 }

@@ -121,7 +121,7 @@ struct LostRecordChanges {
         let table = operation.table
         // If the row was deleted here, membership changes that queries reported in the meantime were not stored.
         if try queue.store.row(id: .string(operation.itemID), in: table) == nil {
-            try queue.resetCursors(table)
+            try queue.pullState.resetCursors(of: table)
         }
         try queue.store.put([JSONRowReader.withoutDeleted(base)], in: table)
         guard case .row(let row) = operation.basis.latest else { return }
@@ -171,8 +171,8 @@ struct LostRecordChanges {
         let mask = (MembershipMask.bits(stored) ?? 0) & ~MembershipMask.former
         server[MembershipMask.name] = .integer(mask)
         try queue.unmasked.inner.put([server], in: table)
-        try queue.confirmHolders(of: row, table)
-        try queue.removeRowWithoutQuery(record.itemID, table)
+        try queue.membership.confirmHolders(of: row, table)
+        try queue.membership.removeRowWithoutQuery(record.itemID, table)
     }
 
     /// - Throws: ``SyncError`` with code `otherAccount` if the row is a lost row of another account: this
@@ -183,21 +183,6 @@ struct LostRecordChanges {
             lost.belongsToOther(than: queue.account)
         else { return }
         throw SyncError.lostByOtherAccount(table: table, id: itemID)
-    }
-
-    /// Renames the lost rows of tables whose names differ from the app's in letter case.
-    func takeOverRenamed() throws {
-        for row in try queue.store.rows(TableQuery(), in: SystemTables.lost) {
-            guard let table = row["table"]?.text, let itemID = row["itemId"]?.text,
-                let name = queue.catalog.schema(table)?.name, name != table, let id = row["id"],
-                try queue.reader.lostRecords.record(name, itemID) == nil
-            else { continue }
-            var renamed = row
-            renamed["id"] = LostRecord.key(name, itemID)
-            renamed["table"] = .string(name)
-            try queue.store.delete(ids: [id], in: SystemTables.lost)
-            try queue.store.put([renamed], in: SystemTables.lost)
-        }
     }
 }
 

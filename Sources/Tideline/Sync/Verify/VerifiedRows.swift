@@ -32,7 +32,7 @@ struct VerifiedRows {
         var query = TableQuery(filter: range.filter)
         query.order = [SortKey(column: SystemColumn.id)]
         query.select = [SystemColumn.id, SystemColumn.version, MembershipMask.name]
-        let others = try bit == nil ? reader.otherAccountBits(table) : 0
+        let others = try bit == nil ? reader.membership.otherAccountBits(table) : 0
         let uncertain = Set(try reader.store.uncertainRows(range.filter, in: table).ids)
         for row in try reader.store.rows(query, in: table) {
             guard !pending.contains(ItemKey(row.id)) else { continue }
@@ -52,7 +52,7 @@ struct VerifiedRows {
         for record in records {
             // It is compared with the server's state, if the query contains that.
             guard let server = record.server?.row,
-                let stored = try reader.maskedRow(record.itemID, table)
+                let stored = try reader.membership.maskedRow(record.itemID, in: table)
             else { continue }
             if let bit, (MembershipMask.bits(stored) ?? 0) & bit == 0 { continue }
             rows.append(VerifiedRow(id: record.itemID, version: server.version))
@@ -86,20 +86,6 @@ struct VerifiedRows {
             count += 1
         }
         return RangeDigest(range: range, count: count, digest: hash.finishHex())
-    }
-}
-
-extension QueueReader {
-    /// Returns the bits of the queries of other accounts.
-    fileprivate func otherAccountBits(_ table: String) throws -> Int64 {
-        try account == .unused ? 0 : bits(of: account, table, isOwn: false)
-    }
-
-    /// Returns a row with its membership mask.
-    fileprivate func maskedRow(_ id: String, _ table: String) throws -> Row? {
-        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
-        query.select = [SystemColumn.id, MembershipMask.name]
-        return try store.rows(query, in: table).first
     }
 }
 

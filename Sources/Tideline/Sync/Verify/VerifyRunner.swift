@@ -113,7 +113,10 @@ private struct VerifySteps: Sendable {
             return
         }
         let pulled = try await engine.read { reader in
-            (try reader.hold(table, queryID), try reader.fingerprint(table, queryID))
+            (
+                try reader.pullState.hold(table, queryID),
+                try reader.pullState.fingerprint(table, queryID)
+            )
         }
         guard let hold = pulled.0, let text = pulled.1 else {
             throw SyncError.neverPulled(queryID, table)

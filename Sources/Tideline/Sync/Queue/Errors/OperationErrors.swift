@@ -35,7 +35,7 @@ struct OperationErrors {
             let kept = Self.item(item, operation, over: known ?? own, stored, queue.catalog)
             try queue.unmasked.settingLocalColumns { try queue.store.put([kept], in: table) }
             if let known {
-                try queue.confirmHolders(of: known, table)
+                try queue.membership.confirmHolders(of: known, table)
                 let theirs = queue.catalog.synced(known, in: table)
                 let mine = queue.catalog.synced(kept, in: table)
                 let isTheirs = RowMerge.changes(from: theirs, to: mine).count == 0
@@ -306,11 +306,11 @@ extension QueueTransaction {
             // queries restart.
             let stored = try store.row(id: .string(operation.itemID), in: operation.table)
             if stored == nil || operation.kind == .update && operation.replacesRow {
-                try resetCursors(operation.table)
+                try pullState.resetCursors(of: operation.table)
             }
             try store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
-            try confirmHolders(of: row, operation.table)
-            try removeRowWithoutQuery(operation.itemID, operation.table)
+            try membership.confirmHolders(of: row, operation.table)
+            try membership.removeRowWithoutQuery(operation.itemID, operation.table)
         case .deleted:
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
             try LocalChildren(queue: self).follow(
@@ -400,7 +400,7 @@ extension QueueTransaction {
     /// the empty version, which no row of the server has.
     fileprivate func letGo(behind dropped: QueuedOperation) throws {
         let (table, id) = (dropped.table, dropped.itemID)
-        try resetCursors(table)
+        try pullState.resetCursors(of: table)
         guard var next = try reader.operations(table, id).first, next.frozen == nil,
             next.basis.base == nil, next.basisVersion == nil
         else { return }
