@@ -128,13 +128,6 @@ extension QueueReader {
         }
         return false
     }
-
-    func localRow(after operation: QueuedOperation) throws -> Row? {
-        guard catalog.names(tableOf: operation) else { return nil }
-        return operation.result(
-            local: try store.row(id: .string(operation.itemID), in: operation.table)
-        )
-    }
 }
 
 extension PushPreparation {

@@ -24,7 +24,7 @@ struct AccountChanges {
             guard let account = queue.account.id else { throw SyncError.notSignedIn() }
             let operations = try queue.reader.operations(of: nil)
             guard isWanted else {
-                try queue.drop(operations)
+                try queue.removal.discard(operations)
                 return operations.count
             }
             for var operation in operations {
@@ -33,33 +33,6 @@ struct AccountChanges {
                 if operation.kind == .insert { try queue.membership.adoptRow(of: operation) }
             }
             return operations.count
-        }
-    }
-}
-
-extension QueueReader {
-    /// Returns the operations of an account, in order; for nil, those that belong to no account.
-    func operations(of account: String?) throws -> [QueuedOperation] {
-        try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
-    }
-}
-
-extension QueueTransaction {
-    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another account: a
-    ///   change can neither be merged into it nor follow it.
-    func checkAccount(_ operations: [QueuedOperation]) throws {
-        guard let other = operations.first(where: { !account.owns($0) }) else { return }
-        throw SyncError.otherAccount(other)
-    }
-
-    /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
-    ///
-    /// If `keepsLostBases`, base rows that a restored server may have lost are kept instead.
-    func drop(_ operations: [QueuedOperation], keepsLostBases: Bool = true) throws {
-        // The last operation of a row is handled first, so that no operation follows the remaining ones.
-        for operation in operations.reversed() {
-            try watch?.check()
-            try discard(operation, keepsLostBases: keepsLostBases)
         }
     }
 }

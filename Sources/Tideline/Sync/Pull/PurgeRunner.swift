@@ -91,7 +91,7 @@ struct PurgeRunner {
                     for record in lost { try queue.lostRecords.remove(record.table, record.itemID) }
                     let deleted = try queue.deletedRows(of: operations)
                     // A purge does not keep possibly lost rows for the app to decide about.
-                    try queue.drop(operations, keepsLostBases: false)
+                    try queue.removal.discard(operations, keepsLostBases: false)
                     for row in deleted {
                         try watch.check()
                         try queue.store.delete(ids: [.string(row.itemID)], in: row.table)

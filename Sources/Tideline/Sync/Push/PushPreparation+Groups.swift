@@ -174,7 +174,7 @@ extension PushPreparation {
         _ work: inout Work
     ) throws {
         let queued = try queue.reader.operations(ofRowsOf: members)
-        let status = try queue.reader.status(ofErrorOf: cause)
+        let status = try queue.reader.errors.status(of: cause)
         var released: [QueuedOperation] = []
         var gone: Set<Int64> = []
         for member in members where member.state != .parked && !gone.contains(member.id) {

@@ -53,6 +53,11 @@ struct QueueReader {
         try operations(byID(Self.row(table, itemID)))
     }
 
+    /// Returns the operations of an account, in order; for nil, those that belong to no account.
+    func operations(of account: String?) throws -> [QueuedOperation] {
+        try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
+    }
+
     /// Returns whether a later operation of the same row deletes or replaces the row.
     ///
     /// No value of the earlier operations then remains.
@@ -116,14 +121,6 @@ struct QueueReader {
         query.select = ["id"]
         query.limit = 1
         return try !store.rows(query, in: SystemTables.operations).isEmpty
-    }
-
-    /// Returns the status of the response that rejected a parked operation.
-    func status(ofErrorOf operation: QueuedOperation) throws -> Int? {
-        let query = TableQuery(filter: .equal("operationId", .integer(operation.id)))
-        return try store.rows(query, in: SystemTables.errors).first.flatMap {
-            StoredError(row: $0, operation: operation, schema: nil).statusCode
-        }
     }
 
     /// Returns the first operations after `place` that are not parked, in order.
@@ -255,6 +252,22 @@ struct QueueReader {
     /// Returns the known server state of a row; nil if it has no operations.
     func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
         try operations(table, itemID).first?.basis
+    }
+
+    // MARK: - Rows
+
+    /// Returns the row on this device; nil also if the app does not declare the table.
+    func localRow(of operation: QueuedOperation) throws -> Row? {
+        guard catalog.names(tableOf: operation) else { return nil }
+        return try store.row(id: .string(operation.itemID), in: operation.table)
+    }
+
+    /// Returns the row after an operation; nil also if the app does not declare the table.
+    func localRow(after operation: QueuedOperation) throws -> Row? {
+        guard catalog.names(tableOf: operation) else { return nil }
+        return operation.result(
+            local: try store.row(id: .string(operation.itemID), in: operation.table)
+        )
     }
 
     // MARK: - Configuration

@@ -68,6 +68,21 @@ struct QueueTransaction {
         if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.errors) }
     }
 
+    // MARK: - Checks
+
+    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another account: a
+    ///   change can neither be merged into it nor follow it.
+    func checkAccount(_ operations: [QueuedOperation]) throws {
+        guard let other = operations.first(where: { !account.owns($0) }) else { return }
+        throw SyncError.otherAccount(other)
+    }
+
+    /// - Throws: ``SyncError`` with code `unknownTable` if the app does not declare the table.
+    func checkTable(of operation: QueuedOperation) throws {
+        guard !catalog.names(tableOf: operation) else { return }
+        throw SyncError.unknownTable(operation.table, known: Array(catalog.schemas.keys))
+    }
+
     // MARK: - Several operations of one row
 
     /// Merges all operations of a row into one, because the app resolved the row in its current state.
@@ -214,6 +229,18 @@ struct QueueTransaction {
             try put(member)
         }
     }
+
+    /// Releases a parked operation and the rest of its atomic group.
+    func retry(_ operation: QueuedOperation) throws {
+        guard operation.damage == nil else { throw SyncError.unsendable(operation) }
+        try checkTable(of: operation)
+        var again = operation
+        again.thaw()
+        try put(again)
+        try release(with: operation)
+    }
+
+    // MARK: - Rows
 
     /// Stores the known server state of a row with the row's first operation.
     func put(_ basis: RowBasis, _ table: String, _ itemID: String) throws {

@@ -7,15 +7,15 @@ struct OperationErrors {
     let engine: SyncEngine
 
     func all() async throws -> [TableOperationError] {
-        let errors = try await engine.read { try $0.errors() }
+        let errors = try await engine.read { try $0.errors.all() }
         return errors.map { TableOperationError($0, $1, engine: engine) }
     }
 
     func discard(_ error: TableOperationError) async throws {
         let isReferenced = error.brokenReference?.reason == .rowIsReferenced
         try await resolve(error) { queue, operation in
-            if isReferenced { try queue.restoreRelated(operation) }
-            try queue.discard(operation)
+            if isReferenced { try queue.removal.restoreRelated(operation) }
+            try queue.removal.discard(operation)
         }
     }
 
@@ -43,7 +43,7 @@ struct OperationErrors {
                     try queue.store.noteUncertain(rowWith: operation.itemID, in: table)
                 }
             }
-            if operation.damage != nil { try queue.letGo(behind: operation) }
+            if operation.damage != nil { try queue.removal.letGo(behind: operation) }
         }
     }
 
@@ -119,7 +119,8 @@ struct OperationErrors {
             var count = 0
             for error in errors {
                 guard let operation = try queue.reader.operation(error.operationID),
-                    operation.damage == nil, try queue.reader.hasError(error.id, operation),
+                    operation.damage == nil,
+                    try queue.reader.errors.contains(error.id, of: operation),
                     queue.catalog.names(tableOf: operation), queue.account.owns(operation)
                 else { continue }
                 // Another one of its group may have released it already.
@@ -192,227 +193,12 @@ struct OperationErrors {
         let (id, operationID) = (error.id, error.operationID)
         try await engine.transaction { queue in
             guard let operation = try queue.reader.operation(operationID),
-                try queue.reader.hasError(id, operation)
+                try queue.reader.errors.contains(id, of: operation)
             else { throw SyncError.errorResolved() }
             try queue.checkAccount([operation])
             try body(queue, operation)
             try queue.removeErrors(of: operationID)
         }
-    }
-}
-
-extension QueueReader {
-    /// Returns the errors of the operations that wait for the app, in the order of the queue.
-    ///
-    /// A parked operation without a stored error, and an operation of a table that the app does not declare,
-    /// get an error that is not stored, so that every such operation is reported.
-    fileprivate func errors() throws -> [(StoredError, QueuedOperation)] {
-        var stored: [Int64: Row] = [:]
-        for row in try store.rows(TableQuery(), in: SystemTables.errors) {
-            if case .integer(let id) = row["operationId"] { stored[id] = row }
-        }
-        let ids = try Set(stored.keys).union(parkedIDs()).union(idsOfUnnamedTables())
-        return try ids.sorted().compactMap { id in
-            guard let operation = try operation(id), account.owns(operation),
-                operation.state == .parked || !catalog.names(tableOf: operation)
-            else { return nil }
-            let schema = catalog.schema(operation.table)
-            var error =
-                stored[id].map { StoredError(row: $0, operation: operation, schema: schema) }
-                ?? derivedError(operation)
-            // Of an operation that could not be sent, or an error that cannot be read.
-            if error.item == nil, operation.kind != .delete {
-                error.item = try localRow(of: operation)
-            }
-            try addLocalColumns(to: &error, operation)
-            return (error, operation)
-        }
-    }
-
-    /// Sets the local columns of the error's rows to the values that they have now.
-    ///
-    /// They may have changed since the rejection, and the server's row has none. A record that the app makes from one
-    /// of the rows, to resolve the error, must not reset them.
-    private func addLocalColumns(
-        to error: inout StoredError,
-        _ operation: QueuedOperation
-    ) throws {
-        let table = operation.table
-        guard catalog.schema(table)?.localColumns.isEmpty == false else { return }
-        let local = try localRow(of: operation) ?? error.item
-        error.item = error.item.map { catalog.row($0, of: table, withLocalColumnsOf: local) }
-        error.serverItem = error.serverItem.map {
-            catalog.row($0, of: table, withLocalColumnsOf: local)
-        }
-    }
-
-    /// Returns the error of an operation that waits for the app but has no error in the store.
-    private func derivedError(_ operation: QueuedOperation) -> StoredError {
-        StoredError(
-            id: Self.derivedErrorID(operation),
-            operation: operation,
-            statusCode: nil,
-            message: SyncError.waiting(operation, isNamed: catalog.names(tableOf: operation)),
-            item: nil,
-            serverItem: operation.basis.latest?.row
-        )
-    }
-
-    private static func derivedErrorID(_ operation: QueuedOperation) -> String {
-        "operation-\(operation.id)"
-    }
-
-    /// Returns whether the operation is still parked with the error of this id.
-    fileprivate func hasError(_ id: String, _ operation: QueuedOperation) throws -> Bool {
-        let isReleased = operation.group != nil && operation.state == .pending
-        let isParked = operation.state == .parked || isReleased
-        guard id == Self.derivedErrorID(operation) else {
-            return try isParked && store.row(id: .string(id), in: SystemTables.errors) != nil
-        }
-        return isParked || !catalog.names(tableOf: operation)
-    }
-
-    /// Returns the row on this device; nil also if the app does not declare the table.
-    fileprivate func localRow(of operation: QueuedOperation) throws -> Row? {
-        guard catalog.names(tableOf: operation) else { return nil }
-        return try store.row(id: .string(operation.itemID), in: operation.table)
-    }
-}
-
-extension QueueTransaction {
-    /// Removes an operation from the queue; the newest known row of the server replaces the local one.
-    ///
-    /// If `keepsLostBases`, a base row that a restored server may have lost is kept instead.
-    func discard(_ operation: QueuedOperation, keepsLostBases: Bool = true) throws {
-        try remove(operation)
-        // If an operation cannot be decoded, its row is kept until it is pulled again. The rows of a table that
-        // the app does not declare cannot be accessed.
-        guard operation.damage == nil, catalog.names(tableOf: operation) else {
-            return try letGo(behind: operation)
-        }
-        try ownStates.endInsert(operation)
-        let others = try reader.allOperations(operation.table, operation.itemID)
-        if let earlier = others.last(where: { $0.id < operation.id }) {
-            return try discard(operation, behind: earlier, among: others)
-        }
-        if let next = others.first { return try discard(operation, before: next) }
-        if try keepsLostBases && lostRecords.mayHaveLostBase(of: operation) {
-            return try lostRecords.keepBase(of: operation)
-        }
-        switch operation.basis.lastKnown {
-        case .row(let row):
-            // The row was deleted here, and may have been inserted again. Membership changes that queries
-            // reported in the meantime were not stored, and neither was a loss by a restored server, so the
-            // queries restart.
-            let stored = try store.row(id: .string(operation.itemID), in: operation.table)
-            if stored == nil || operation.kind == .update && operation.replacesRow {
-                try pullState.resetCursors(of: operation.table)
-            }
-            try store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
-            try membership.confirmHolders(of: row, operation.table)
-            try membership.removeRowWithoutQuery(operation.itemID, operation.table)
-        case .deleted:
-            try store.delete(ids: [.string(operation.itemID)], in: operation.table)
-            try LocalChildren(queue: self).follow(
-                deletesOf: [operation.itemID],
-                in: operation.table
-            )
-        case nil:
-            try store.delete(ids: [.string(operation.itemID)], in: operation.table)
-        }
-    }
-
-    /// Handles the removal of an operation that others follow in its row; their changes are kept.
-    ///
-    /// If the server has no such row, the following operations are removed as well.
-    private func discard(_ operation: QueuedOperation, before next: QueuedOperation) throws {
-        guard let server = operation.basis.lastKnown, server.row != nil else {
-            try removeFollowing(operation)
-            try store.delete(ids: [.string(operation.itemID)], in: operation.table)
-            if operation.basis.lastKnown != nil {
-                try LocalChildren(queue: self).follow(
-                    deletesOf: [operation.itemID],
-                    in: operation.table
-                )
-            }
-            return
-        }
-        try Settlement(queue: self)
-            .moveUp(next, behind: operation, server, RowBasis(base: server.row), isDone: false)
-    }
-
-    /// Handles the removal of an operation that follows another one in its row; the changes of the other
-    /// operations are kept.
-    private func discard(
-        _ operation: QueuedOperation,
-        behind earlier: QueuedOperation,
-        among others: [QueuedOperation]
-    ) throws {
-        let (table, id) = (operation.table, operation.itemID)
-        guard var next = others.first(where: { $0.id > operation.id }) else {
-            if let before = operation.before {
-                try store.put([before], in: table)
-            } else if earlier.kind == .delete {
-                try store.delete(ids: [.string(id)], in: table)
-            }
-            return
-        }
-        switch operation.kind {
-        case .insert:
-            // The earlier delete remains: there is no row that the later operations could change.
-            try removeFollowing(operation)
-            try store.delete(ids: [.string(id)], in: table)
-        case .delete:
-            // The new row replaces the remaining one.
-            next.kind = .update
-            next.sendsWholeRow = true
-            try put(next)
-        case .update:
-            let before = others.filter { $0.id < operation.id }
-            guard let to = QueuedOperation.result(of: before),
-                let from = QueuedOperation.result(of: before + [operation])
-            else { return }
-            try rebaseFollowing(operation, from: from, onto: to)
-        }
-    }
-
-    /// Releases a parked operation and the rest of its atomic group.
-    func retry(_ operation: QueuedOperation) throws {
-        guard operation.damage == nil else { throw SyncError.unsendable(operation) }
-        try checkTable(of: operation)
-        var again = operation
-        again.thaw()
-        try put(again)
-        try release(with: operation)
-    }
-
-    /// - Throws: ``SyncError`` with code `unknownTable` if the app does not declare the table.
-    fileprivate func checkTable(of operation: QueuedOperation) throws {
-        guard !catalog.names(tableOf: operation) else { return }
-        throw SyncError.unknownTable(operation.table, known: Array(catalog.schemas.keys))
-    }
-
-    /// Handles the removal of an operation that could not be decoded, or whose table the app does not declare.
-    ///
-    /// Changes that pulls reported for its row were not stored, so the queries of the table restart.
-    ///
-    /// The next operation of the row is based on the version of the local row. If there is none, it is based on
-    /// the empty version, which no row of the server has.
-    fileprivate func letGo(behind dropped: QueuedOperation) throws {
-        let (table, id) = (dropped.table, dropped.itemID)
-        try pullState.resetCursors(of: table)
-        guard var next = try reader.operations(table, id).first, next.frozen == nil,
-            next.basis.base == nil, next.basisVersion == nil
-        else { return }
-        let local = try reader.localRow(of: next)
-        switch next.kind {
-        case .insert: return
-        case .update where local?.isFromServer == false: return
-        case .update: next.sendsWholeRow = true
-        case .delete: break
-        }
-        next.basisVersion = local?.version ?? ""
-        try put(next)
     }
 }
 

@@ -28,11 +28,11 @@ struct ParkedOperations {
     @discardableResult
     func release(hasNewRights: Bool = false) async throws -> Int {
         guard let endpoint = try? engine.remote.get().endpoint.key,
-            try await engine.read({ try $0.hasErrorThatMayPass() })
+            try await engine.read({ try $0.errors.hasOneThatMayPass() })
         else { return 0 }
         let (conditions, now) = (await conditions(), engine.environment.now())
         return try await engine.transaction { queue in
-            let errors = try queue.reader.errorsThatMayPass()
+            let errors = try queue.reader.errors.thatMayPass()
             let isDue = try queue.serverFacts.isParkedDue(
                 endpoint,
                 at: now,
@@ -57,9 +57,11 @@ struct ParkedOperations {
     ///
     /// The app may have inserted the parent, or sent it again after a restore.
     func releaseChildren() async throws {
-        guard try await engine.read({ try !$0.childrenWithParents().isEmpty }) else { return }
+        guard try await engine.read({ try !$0.errors.childrenWithParents().isEmpty }) else {
+            return
+        }
         try await engine.transaction { queue in
-            for operation in try queue.reader.childrenWithParents() {
+            for operation in try queue.reader.errors.childrenWithParents() {
                 // Another one of its group may have released it already.
                 if let parked = try queue.reader.operation(operation.id), parked.state == .parked {
                     try queue.retry(parked)
@@ -111,48 +113,9 @@ struct ParkedOperations {
         // If the store or the server cannot be reached, the push continues without this response.
         guard let service = try? engine.remote.get(), service.busyTime == .zero,
             await engine.account() != .signedOut,
-            let operation = try? await engine.read({ try $0.firstRejectedBySchema() }),
+            let operation = try? await engine.read({ try $0.errors.firstRejectedBySchema() }),
             (try? await engine.hasSendable()) == false
         else { return }
         _ = try? await service.followUp(.row, operation, engine.catalog.schema(operation.table))
-    }
-}
-
-extension QueueReader {
-    fileprivate func hasErrorThatMayPass() throws -> Bool { try !errorsThatMayPass().isEmpty }
-
-    /// Returns the operations that were rejected because of a parent that an operation in the queue inserts.
-    fileprivate func childrenWithParents() throws -> [QueuedOperation] {
-        try parkedErrors { $0.reference?.reason == .parentNotFound }.compactMap { error in
-            guard var operation = try operation(error.operationID) else { return nil }
-            operation.frozen = nil
-            let parent = try unsentParent(of: operation, local: try localRow(after: operation))
-            return parent.map { $0.state == .parked } == false ? operation : nil
-        }
-    }
-
-    /// Returns the errors of this account's parked operations that the server may accept later, in the order of
-    /// the queue.
-    fileprivate func errorsThatMayPass() throws -> [StoredError] {
-        try parkedErrors { $0.conditions != nil || $0.isOfEarlierVersion }
-    }
-
-    private func parkedErrors(where isWanted: (StoredError) -> Bool) throws -> [StoredError] {
-        var found: [StoredError] = []
-        for row in try store.rows(TableQuery(), in: SystemTables.errors) {
-            guard case .integer(let id) = row["operationId"], let operation = try operation(id),
-                operation.state == .parked, operation.damage == nil,
-                catalog.names(tableOf: operation), account.owns(operation)
-            else { continue }
-            let error = StoredError(row: row, operation: operation, schema: nil)
-            if isWanted(error) { found.append(error) }
-        }
-        return found.sorted { $0.operationID < $1.operationID }
-    }
-
-    /// Returns the first operation that a server with `Tideline-Schema` rejected.
-    fileprivate func firstRejectedBySchema() throws -> QueuedOperation? {
-        try errorsThatMayPass().first { $0.conditions?.schema != nil }
-            .flatMap { try operation($0.operationID) }
     }
 }
