@@ -19,7 +19,10 @@ extension ModelReferences {
     }
 }
 
-extension QueueReader {
+/// A reader of inserts of rows that refer to each other.
+struct CircularInserts {
+    let reader: QueueReader
+
     /// Returns the inserts of all rows that are in a cycle of references with an operation's row, including the operation.
     ///
     /// - Parameters:
@@ -30,13 +33,15 @@ extension QueueReader {
     /// - Throws: The errors of the store.
     func cycle(of operation: QueuedOperation, limit: Int) throws -> [QueuedOperation]? {
         guard operation.frozen == nil, operation.kind == .insert else { return [] }
+        let parents = reader.unsentParents
         var found = [operation.row: operation]
         var children: [RowKey: [RowKey]] = [:]
         var open = [operation]
         while found.count < limit, let next = open.popLast() {
-            for parent in newParents(of: next, local: try localRow(after: next)) {
+            for parent in parents.newParents(of: next, local: try reader.localRow(after: next)) {
                 children[parent, default: []].append(next.row)
-                guard found[parent] == nil, let creating = try creatingOperation(of: parent) else {
+                guard found[parent] == nil, let creating = try parents.creatingOperation(of: parent)
+                else {
                     continue
                 }
                 found[parent] = creating
@@ -53,7 +58,7 @@ extension QueueReader {
         let members = cycle.compactMap { found[$0] }.sorted { $0.id < $1.id }
         let areReady = members.allSatisfy {
             $0.kind == .insert && $0.frozen == nil && $0.state != .parked && $0.damage == nil
-                && account.maySend($0)
+                && reader.account.maySend($0)
         }
         return areReady ? members : []
     }

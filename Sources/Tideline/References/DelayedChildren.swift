@@ -67,7 +67,7 @@ struct DelayedChildren {
     ) throws -> [String: [QueuedOperation]] {
         if let known = byParent[edge] { return known }
         var found: [String: [QueuedOperation]] = [:]
-        for operation in try reader.firstOperations(of: edge.child, limit: Self.operationsMax) {
+        for operation in try firstOperations(of: edge.child, reader) {
             for parent in operation.parentsBefore(by: edge.column) {
                 found[parent, default: []].append(operation)
             }
@@ -85,17 +85,17 @@ struct DelayedChildren {
         for other: QueuedOperation,
         _ reader: QueueReader
     ) throws -> Bool {
-        guard try reader.isSentAlone(other) else { return false }
-        var left = QueueReader.ancestorsMax
+        guard try isSentAlone(other, reader) else { return false }
+        var left = UnsentParents.ancestorsMax
         var seen: Set = [operation.id]
         var open = [operation]
         while let next = open.popLast(), left > 0 {
             left -= 1
             if next.id == other.id { return true }
-            guard try reader.isSentAlone(next) else { continue }
+            guard try isSentAlone(next, reader) else { continue }
             var before = try all(of: next, reader).map(\.operation)
             if let earlier = try reader.operation(before: next) { before.append(earlier) }
-            if let parent = try reader.unsentParent(
+            if let parent = try reader.unsentParents.parent(
                 of: next,
                 local: try reader.localRow(after: next)
             ) {
@@ -104,6 +104,28 @@ struct DelayedChildren {
             open += before.filter { seen.insert($0.id).inserted }
         }
         return false
+    }
+
+    /// Returns whether an operation belongs to no group, or is the only one that is left of its group.
+    private func isSentAlone(
+        _ operation: QueuedOperation,
+        _ reader: QueueReader
+    ) throws -> Bool {
+        guard let group = operation.group else { return true }
+        return try reader.count(group: group) == 1
+    }
+
+    /// Returns the first operations of a table's rows that this account may send, in order.
+    private func firstOperations(
+        of table: String,
+        _ reader: QueueReader
+    ) throws -> [QueuedOperation] {
+        var query = TableQuery(filter: .equal("table", .string(table)))
+        query.order = [SortKey(column: "id")]
+        query.limit = Self.operationsMax
+        return try reader.store.rows(query, in: SystemTables.operations)
+            .map { QueuedOperation(storedRow: $0, schema: reader.catalog.schema) }
+            .filter { $0.damage == nil && reader.account.owns($0) }
     }
 }
 
@@ -114,23 +136,5 @@ extension QueuedOperation {
         if kind == .delete { states.append(basis.latest?.row) }
         if kind == .insert { states.append(frozen?.sentRow) }
         return Set(states.compactMap { $0?[column]?.text })
-    }
-}
-
-extension QueueReader {
-    /// Returns whether an operation belongs to no group, or is the only one that is left of its group.
-    fileprivate func isSentAlone(_ operation: QueuedOperation) throws -> Bool {
-        guard let group = operation.group else { return true }
-        return try count(group: group) == 1
-    }
-
-    /// Returns the first operations of a table's rows that this account may send, in order.
-    fileprivate func firstOperations(of table: String, limit: Int) throws -> [QueuedOperation] {
-        var query = TableQuery(filter: .equal("table", .string(table)))
-        query.order = [SortKey(column: "id")]
-        query.limit = limit
-        return try store.rows(query, in: SystemTables.operations)
-            .map { QueuedOperation(storedRow: $0, schema: catalog.schema) }
-            .filter { $0.damage == nil && account.owns($0) }
     }
 }

@@ -39,7 +39,7 @@ struct GroupOrder {
                 continue
             }
             let row = try reader.localRow(after: member)
-            for parent in reader.newParents(of: member, local: row) {
+            for parent in reader.unsentParents.newParents(of: member, local: row) {
                 if let insert = inserts[parent] { before[index, default: []].append(insert) }
             }
             let parents = row.map { references.parents(of: $0, in: member.table) } ?? []

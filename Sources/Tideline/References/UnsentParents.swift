@@ -6,6 +6,14 @@
 import TidelineCore
 
 extension QueueReader {
+    /// The parents of rows that the server does not have yet.
+    var unsentParents: UnsentParents { UnsentParents(reader: self) }
+}
+
+/// A reader of the operations that create parents of other rows.
+struct UnsentParents {
+    let reader: QueueReader
+
     /// Returns the operation that creates a parent of an operation's row and has to be sent first; nil if there is
     /// none.
     ///
@@ -15,19 +23,19 @@ extension QueueReader {
     ///   - isSent: Returns whether an operation on a row is sent earlier.
     /// - Returns: The operation.
     /// - Throws: The errors of the store.
-    func unsentParent(
+    func parent(
         of operation: QueuedOperation,
         local: Row?,
         isSent: (RowKey) -> Bool = { _ in false }
     ) throws -> QueuedOperation? {
         for parent in newParents(of: operation, local: local) where !isSent(parent) {
             guard let creating = try creatingOperation(of: parent),
-                catalog.names(tableOf: creating), account.owns(creating)
+                reader.catalog.names(tableOf: creating), reader.account.owns(creating)
             else { continue }
             if let group = operation.group, creating.group == group { continue }
             // A group that has a later operation on the same row is sent after this one.
             if let group = creating.group,
-                try members(of: group).contains(where: { $0.row == operation.row })
+                try reader.members(of: group).contains(where: { $0.row == operation.row })
             {
                 continue
             }
@@ -40,19 +48,19 @@ extension QueueReader {
     /// Returns the parents that the server checks when it executes an operation.
     func newParents(of operation: QueuedOperation, local: Row?) -> [RowKey] {
         guard operation.kind != .delete, operation.damage == nil, let local else { return [] }
-        let named = catalog.references.parents(of: local, in: operation.table)
+        let named = reader.catalog.references.parents(of: local, in: operation.table)
         guard operation.kind == .update, !operation.revives, let base = operation.basis.base else {
             return named
         }
         // After a restore, the server may have a state of the row with another parent.
         let server = operation.basis.latest?.row ?? base
-        let known = catalog.references.parents(of: server, in: operation.table)
+        let known = reader.catalog.references.parents(of: server, in: operation.table)
         return named.filter { !known.contains($0) }
     }
 
     /// Returns the operation of a row that inserts or restores it on the server; nil if there is none.
     func creatingOperation(of row: RowKey) throws -> QueuedOperation? {
-        try operations(row.table, row.itemID).first {
+        try reader.operations(row.table, row.itemID).first {
             $0.kind == .insert || $0.kind == .update && $0.revives
         }
     }
@@ -66,7 +74,7 @@ extension QueueReader {
             var query = TableQuery(filter: .equal("table", .string(table)) && kinds)
             query.select = ["id"]
             query.limit = 1
-            return try !store.rows(query, in: SystemTables.operations).isEmpty
+            return try !reader.store.rows(query, in: SystemTables.operations).isEmpty
         }
     }
 
@@ -86,7 +94,7 @@ extension QueueReader {
         query.select = ["id"]
         query.order = [SortKey(column: "id")]
         query.limit = limit
-        return try store.rows(query, in: SystemTables.operations).compactMap { row in
+        return try reader.store.rows(query, in: SystemTables.operations).compactMap { row in
             guard case .integer(let id)? = row["id"] else { return nil }
             return id
         }
@@ -99,7 +107,7 @@ extension QueueReader {
         var open = [operation]
         while let next = open.popLast(), left > 0 {
             left -= 1
-            let local = try localRow(after: next)
+            let local = try reader.localRow(after: next)
             for parent in newParents(of: next, local: local) {
                 if parent == row { return true }
                 guard seen.insert(parent).inserted else { continue }
@@ -114,14 +122,14 @@ extension QueueReader {
 
     /// Returns whether an operation waits for one that is parked, directly or through others.
     func waitsForParked(_ operation: QueuedOperation) throws -> Bool {
-        guard operation.frozen == nil, !catalog.references.isEmpty else { return false }
+        guard operation.frozen == nil, !reader.catalog.references.isEmpty else { return false }
         var children = DelayedChildren()
         var next = operation
         for _ in 0..<Self.ancestorsMax {
             let waited =
                 next.kind == .delete
-                ? try children.first(of: next, self)
-                : try unsentParent(of: next, local: try localRow(after: next))
+                ? try children.first(of: next, reader)
+                : try parent(of: next, local: try reader.localRow(after: next))
             guard let waited else { return false }
             if waited.state == .parked { return true }
             next = waited
@@ -139,7 +147,7 @@ extension PushPreparation {
         if operation.kind == .delete { return try waitsForChildren(operation, &work) }
         guard try mayWaitForParents(operation.table, &work) else { return false }
         let rows = work.rows
-        let parent = try queue.reader.unsentParent(
+        let parent = try queue.reader.unsentParents.parent(
             of: operation,
             local: try row(after: operation),
             isSent: { rows.contains($0) }
@@ -152,8 +160,9 @@ extension PushPreparation {
         guard operation.frozen == nil, operation.kind != .delete,
             try mayWaitForParents(operation.table, &work)
         else { return false }
-        return try queue.reader.newParents(of: operation, local: row(after: operation)).contains {
-            try !work.rows.contains($0) && queue.reader.creatingOperation(of: $0) != nil
+        let parents = queue.reader.unsentParents
+        return try parents.newParents(of: operation, local: row(after: operation)).contains {
+            try !work.rows.contains($0) && parents.creatingOperation(of: $0) != nil
         }
     }
 
@@ -167,7 +176,7 @@ extension PushPreparation {
         var next = operation
         while chain.count < Self.chainMax, !work.waitingRows.contains(next.row) {
             let rows = work.rows
-            let parent = try queue.reader.unsentParent(
+            let parent = try queue.reader.unsentParents.parent(
                 of: next,
                 local: row(after: next),
                 isSent: { rows.contains($0) }
@@ -224,7 +233,7 @@ extension PushPreparation {
             if let first = known.first(where: { $0 > id }) { return first }
             guard known.count == Self.operationsAtOnce else { return nil }
         }
-        let ids = try queue.reader.updatesAndDeletes(
+        let ids = try queue.reader.unsentParents.updatesAndDeletes(
             in: table,
             after: id,
             limit: Self.operationsAtOnce
@@ -252,7 +261,7 @@ extension PushPreparation {
     func mayWaitForParents(_ table: String, _ work: inout Work) throws -> Bool {
         if let known = work.tablesWithInserts[table] { return known }
         let parents = Set(queue.catalog.references.parents(of: table).map(\.parent))
-        let mayWait = try !parents.isEmpty && queue.reader.mayCreate(rowsOf: parents)
+        let mayWait = try !parents.isEmpty && queue.reader.unsentParents.mayCreate(rowsOf: parents)
         work.tablesWithInserts[table] = mayWait
         return mayWait
     }
@@ -286,12 +295,12 @@ extension Settlement {
         known.frozen = nil
         let stored = try queue.store.row(id: .string(known.itemID), in: known.table)
         let local = rejected.frozen?.sentRow ?? known.result(local: stored)
-        let parents = queue.reader.newParents(of: known, local: local)
-        let isInGroup = try parents.contains { parent in
+        let parents = queue.reader.unsentParents
+        let isInGroup = try parents.newParents(of: known, local: local).contains { parent in
             guard let group = known.group else { return false }
-            return try queue.reader.creatingOperation(of: parent)?.group == group
+            return try parents.creatingOperation(of: parent)?.group == group
         }
-        return try !isInGroup && queue.reader.unsentParent(of: known, local: local) != nil
+        return try !isInGroup && parents.parent(of: known, local: local) != nil
     }
 
     private func hasDelayedChild(_ rejected: QueuedOperation) throws -> Bool {

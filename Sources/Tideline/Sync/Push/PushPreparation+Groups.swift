@@ -100,14 +100,12 @@ extension PushPreparation {
             try mayWaitForParents(operation.table, &work),
             queue.catalog.references.isCircular(operation.table)
         else { return nil }
-        var known = try queue.reader.cycle(of: operation, limit: QueueReader.ancestorsMax)
+        let inserts = CircularInserts(reader: queue.reader)
+        var known = try inserts.cycle(of: operation, limit: UnsentParents.ancestorsMax)
         if known == nil, work.result.operations.isEmpty, !work.hasExaminedLongCycle {
             // In a longer cycle, all operations would wait for each other. One search for each slice limits the cost.
             work.hasExaminedLongCycle = true
-            known = try queue.reader.cycle(
-                of: operation,
-                limit: queue.limits.transactionRowsMax
-            )
+            known = try inserts.cycle(of: operation, limit: queue.limits.transactionRowsMax)
         }
         guard let cycle = known else { return nil }
         let groups = Set(cycle.map(\.group))

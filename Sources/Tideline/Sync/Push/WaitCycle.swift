@@ -83,7 +83,7 @@ struct WaitCycle {
             }
             guard member.frozen == nil else { continue }
             result += try delayed.all(of: member, reader).map(\.operation)
-            if let parent = try reader.unsentParent(
+            if let parent = try reader.unsentParents.parent(
                 of: member,
                 local: try reader.localRow(after: member)
             ) {

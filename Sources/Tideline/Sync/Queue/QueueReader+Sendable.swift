@@ -29,6 +29,6 @@ extension QueueReader {
         return try group.allSatisfy { member in
             catalog.names(tableOf: member) && !waiting.contains(member.row)
                 && account.maySend(member)
-        } && !group.contains { try waitsForParked($0) }
+        } && !group.contains { try unsentParents.waitsForParked($0) }
     }
 }

@@ -102,7 +102,7 @@ struct StoredErrors {
         try parked { $0.reference?.reason == .parentNotFound }.compactMap { error in
             guard var operation = try reader.operation(error.operationID) else { return nil }
             operation.frozen = nil
-            let parent = try reader.unsentParent(
+            let parent = try reader.unsentParents.parent(
                 of: operation,
                 local: try reader.localRow(after: operation)
             )
