@@ -188,7 +188,7 @@ public actor SyncContext {
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var pendingOperationCounts: PendingCounts {
-        get async throws { try await engine().read { try $0.pendingCounts() } }
+        get async throws { try await engine().read { try PendingCounts($0) } }
     }
 
     /// Returns the operations in the queue, in order.

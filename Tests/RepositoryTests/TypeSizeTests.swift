@@ -14,7 +14,6 @@ import Testing
     ///
     /// The numbers must not grow.
     private static let exceptions: [String: (files: Int, reason: String)] = [
-        "Tideline.QueueReader": (4, "Queries of the queue, next to the feature that needs them."),
         "Tideline.RecordReading": (2, "The public reads, each with a query, closure or predicate."),
         "Tideline.SQLiteStore": (6, "Optional requirements of LocalStore, a file for each group."),
         "Tideline.RemoteService": (6, "Requests, next to the feature that sends them."),

@@ -140,7 +140,7 @@ struct WaitingOperations {
     private func readWaiting() async -> (PendingCounts, [TableOperationError], Int)? {
         var failures = 0
         while !Task.isCancelled {
-            if let counts = try? await engine.read({ try $0.pendingCounts() }),
+            if let counts = try? await engine.read({ try PendingCounts($0) }),
                 let errors = try? await engine.operationErrors.all(),
                 let lost = try? await engine.read({ try $0.lostRecords.count() })
             {

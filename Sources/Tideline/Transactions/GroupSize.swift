@@ -50,39 +50,30 @@ final class GroupSize {
     }
 }
 
-extension QueueTransaction {
+extension GroupSize {
     /// Returns the size of the batch with a group in its current state, in bytes.
-    func bytes(of group: String, root: String, _ environment: SyncEnvironment) throws -> Int {
-        let members = try reader.members(of: group).map { member in
+    static func bytes(
+        of group: String,
+        root: String,
+        _ queue: QueueTransaction,
+        _ environment: SyncEnvironment
+    ) throws -> Int {
+        let members = try queue.reader.members(of: group).map { member in
             guard member.frozen == nil, member.damage == nil else { return member }
             var frozen = member
             frozen.frozen = OperationRequest.frozen(
                 member,
                 local: member.result(
-                    local: try store.row(id: .string(member.itemID), in: member.table)
+                    local: try queue.store.row(id: .string(member.itemID), in: member.table)
                 ),
                 basis: member.basis,
-                schema: catalog.schema(member.table),
-                requestID: Self.anyRequestID,
+                schema: queue.catalog.schema(member.table),
+                requestID: anyRequestID,
                 now: environment.now()
             )
             return frozen
         }
         return PushBatch.body(members, root: root).count
-    }
-
-    /// Moves the operations that the transaction did not change back to their former groups.
-    ///
-    /// - Returns: Whether there are any.
-    @discardableResult
-    func separateEarlier(from group: String) throws -> Bool {
-        guard let former = size?.formerGroups, !former.isEmpty else { return false }
-        for var member in try reader.members(of: group) {
-            guard let own = former[member.id] else { continue }
-            member.group = own
-            try put(member)
-        }
-        return true
     }
 
     /// A placeholder with the length of every request id.

@@ -149,7 +149,7 @@ struct TransactionRunner {
         let max = engine.limits.transactionBytesMax
         if queue.size?.certainlyFits(max) ?? true { return }
         let root = (try? engine.remote.get().endpoint.rootPath) ?? ""
-        let bytes = try queue.bytes(of: group, root: root, engine.environment)
+        let bytes = try GroupSize.bytes(of: group, root: root, queue, engine.environment)
         guard bytes <= max else { throw SyncError.transactionTooLarge(bytes: bytes, max: max) }
     }
 }

@@ -25,21 +25,20 @@ public struct PendingCounts: Sendable, Hashable {
     }
 }
 
-extension QueueReader {
-    /// Returns the numbers of operations, by account.
-    func pendingCounts() throws -> PendingCounts {
-        let total = try store.count(nil, in: SystemTables.operations)
-        guard total > 0 else { return PendingCounts() }
+extension PendingCounts {
+    /// Reads the numbers of operations, by account.
+    init(_ reader: QueueReader) throws {
+        let total = try reader.count()
+        guard total > 0 else {
+            self.init()
+            return
+        }
         func count(_ account: String?) throws -> Int {
             let value = account.map(Value.string) ?? .null
-            return try store.count(.equal("account", value), in: SystemTables.operations)
+            return try reader.store.count(.equal("account", value), in: SystemTables.operations)
         }
-        let own = try count(account.id)
-        let anonymous = account.id == nil ? 0 : try count(nil)
-        return PendingCounts(
-            own: own,
-            anonymous: anonymous,
-            otherAccounts: total - own - anonymous
-        )
+        let own = try count(reader.account.id)
+        let anonymous = reader.account.id == nil ? 0 : try count(nil)
+        self.init(own: own, anonymous: anonymous, otherAccounts: total - own - anonymous)
     }
 }

@@ -72,48 +72,56 @@ package struct RowFacts: Sendable {
     }
 }
 
-extension QueueReader {
-    /// Returns what the device knows about a row; `endpoint` is the key of the current server.
-    func facts(_ table: String, _ itemID: String, endpoint: String?) throws -> RowFacts {
-        var facts = RowFacts(table: table, itemID: itemID)
-        facts.row = try store.row(id: .string(itemID), in: table)
-        facts.isOfLocalTable = catalog.isLocalOnly(table)
+extension RowFacts {
+    /// Reads what the device knows about a row; `endpoint` is the key of the current server.
+    init(_ reader: QueueReader, _ table: String, _ itemID: String, endpoint: String?) throws {
+        self.init(table: table, itemID: itemID)
+        row = try reader.store.row(id: .string(itemID), in: table)
+        isOfLocalTable = reader.catalog.isLocalOnly(table)
         var masks = TableQuery(filter: .equal(SystemColumn.id, .string(itemID)))
         masks.select = [SystemColumn.id, MembershipMask.name]
-        facts.membershipBits = try store.rows(masks, in: table).first.flatMap(MembershipMask.bits)
-        facts.isOfFormerEpoch = (facts.membershipBits ?? 0) & MembershipMask.former != 0
-        facts.membershipBits = facts.membershipBits.map { $0 & ~MembershipMask.former }
-        if let lost = try lostRecords.record(table, itemID) {
-            facts.lost =
+        membershipBits = try reader.store.rows(masks, in: table).first.flatMap(MembershipMask.bits)
+        isOfFormerEpoch = (membershipBits ?? 0) & MembershipMask.former != 0
+        membershipBits = membershipBits.map { $0 & ~MembershipMask.former }
+        if let lost = try reader.lostRecords.record(table, itemID) {
+            self.lost =
                 switch lost.server {
                 case .row(let row): .version(row.version)
                 case .deleted: .deletion
                 case nil: .nothing
                 }
         }
-        facts.operations = try operations(table, itemID)
+        operations = try reader.operations(table, itemID)
         let thisRow = Filter.equal(SystemColumn.id, .string(itemID))
-        facts.isUncertain = try !store.uncertainRows(thisRow, in: table).ids.isEmpty
-        if let parked = facts.operations.first(where: { $0.state == .parked }) {
-            facts.rejection = try rejection(of: parked)
+        isUncertain = try !reader.store.uncertainRows(thisRow, in: table).ids.isEmpty
+        if let parked = operations.first(where: { $0.state == .parked }) {
+            rejection = try Self.rejection(of: parked, reader)
         }
-        facts.queries = try pulledQueries(table, endpoint: endpoint)
-        facts.lastPull = try pullState.lastPull(table)
-        return facts
+        queries = try Self.pulledQueries(table, reader, endpoint: endpoint)
+        lastPull = try reader.pullState.lastPull(table)
     }
 
-    private func rejection(of operation: QueuedOperation) throws -> RowFacts.Rejection? {
+    private static func rejection(
+        of operation: QueuedOperation,
+        _ reader: QueueReader
+    ) throws -> Rejection? {
         let query = TableQuery(filter: .equal("operationId", .integer(operation.id)))
-        guard let row = try store.rows(query, in: SystemTables.errors).first else { return nil }
-        let schema = catalog.schema(operation.table)
+        guard let row = try reader.store.rows(query, in: SystemTables.errors).first else {
+            return nil
+        }
+        let schema = reader.catalog.schema(operation.table)
         let error = StoredError(row: row, operation: operation, schema: schema)
-        return RowFacts.Rejection(statusCode: error.statusCode, message: error.message)
+        return Rejection(statusCode: error.statusCode, message: error.message)
     }
 
-    private func pulledQueries(_ table: String, endpoint: String?) throws -> [RowFacts.Query] {
+    private static func pulledQueries(
+        _ table: String,
+        _ reader: QueueReader,
+        endpoint: String?
+    ) throws -> [Query] {
         let query = TableQuery(filter: .equal("table", .string(table)))
         var parts: [String: [Int64: String]] = [:]
-        for row in try store.rows(query, in: SystemTables.config) {
+        for row in try reader.store.rows(query, in: SystemTables.config) {
             guard let key = row["key"]?.text, let value = row["value"]?.text,
                 case .integer(let type) = row["keyType"]
             else { continue }
@@ -121,9 +129,9 @@ extension QueueReader {
         }
         return try parts.keys.sorted().compactMap { id in
             func part(_ part: PullCursor.Part) -> String? { parts[id]?[Int64(part.rawValue)] }
-            let hold = try pullState.hold(table, id)
+            let hold = try reader.pullState.hold(table, id)
             guard hold != nil || part(.fingerprint) != nil else { return nil }
-            var result = RowFacts.Query(id: id, hold: hold)
+            var result = Query(id: id, hold: hold)
             result.hasCursor = part(.time) != nil || part(.link) != nil
             if let endpoint, let pulledFrom = part(.endpoint) {
                 result.isOfThisEndpoint = pulledFrom == endpoint
@@ -137,7 +145,7 @@ extension RowExplanation {
     /// Explains the state of a row; see ``SyncContext/explain(table:id:)``.
     init(_ id: String, in table: String, _ engine: SyncEngine) async throws {
         let endpoint = try? engine.remote.get().endpoint.key
-        var facts = try await engine.read { try $0.facts(table, id, endpoint: endpoint) }
+        var facts = try await engine.read { try RowFacts($0, table, id, endpoint: endpoint) }
         // The time of a pull without changes is not stored.
         facts.lastPull = engine.lastPulls.withLock { $0[table] } ?? facts.lastPull
         self.init(facts)

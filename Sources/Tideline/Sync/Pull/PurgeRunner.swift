@@ -15,15 +15,16 @@ struct PurgeRunner {
             try await TransactionWatch.during("purge") { watch in
                 try await engine.transaction { [engine] queue in
                     try watch.check()
-                    let (ids, dropped, others) = try queue.purged(filter, table)
+                    let selection = PurgeSelection(queue: queue)
+                    let (ids, dropped, others) = try selection.all(filter, table)
                     guard force || dropped.isEmpty else {
                         throw SyncError.pendingOperations(table: table)
                     }
-                    let lost = try queue.lostRows(among: ids, of: table)
+                    let lost = try selection.lostRows(among: ids, of: table)
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
                     if !force {
                         let removed = Set(ids.map(ItemKey.init))
-                        let count = try queue.possiblyLost(of: table) {
+                        let count = try selection.possiblyLost(of: table) {
                             removed.contains(ItemKey($0.id))
                         }
                         guard count == 0 else {
@@ -71,6 +72,7 @@ struct PurgeRunner {
                 try await engine.transaction { [engine] queue in
                     var queue = queue
                     queue.watch = watch
+                    let selection = PurgeSelection(queue: queue)
                     let operations = try queue.reader.operations(of: account)
                     guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
                     let lost = try queue.reader.lostRecords.all(of: .signedIn(account))
@@ -81,7 +83,7 @@ struct PurgeRunner {
                             table,
                             isOwn: false
                         )
-                        let count = try queue.possiblyLost(of: table) {
+                        let count = try selection.possiblyLost(of: table) {
                             (MembershipMask.bits($0) ?? 0) & others == 0
                         }
                         guard count == 0 else {
@@ -89,7 +91,7 @@ struct PurgeRunner {
                         }
                     }
                     for record in lost { try queue.lostRecords.remove(record.table, record.itemID) }
-                    let deleted = try queue.deletedRows(of: operations)
+                    let deleted = try selection.deletedRows(of: operations)
                     // A purge does not keep possibly lost rows for the app to decide about.
                     try queue.removal.discard(operations, keepsLostBases: false)
                     for row in deleted {
@@ -137,16 +139,19 @@ struct PurgeRunner {
     private static let emptyingTries = 20
 }
 
-extension QueueTransaction {
+/// The selection of the rows and operations that a purge affects.
+private struct PurgeSelection {
+    let queue: QueueTransaction
+
     /// Returns the rows that operations deleted on this device, and that are still absent.
     ///
     /// When the operations are dropped, these rows come back, with the membership of a new row. A query of another
     /// account that contains one returns it again, because the cursors of the table are reset.
-    fileprivate func deletedRows(of operations: [QueuedOperation]) throws -> Set<RowKey> {
+    func deletedRows(of operations: [QueuedOperation]) throws -> Set<RowKey> {
         var rows: Set<RowKey> = []
         for operation in operations where operation.kind == .delete {
-            guard catalog.names(tableOf: operation),
-                try store.row(id: .string(operation.itemID), in: operation.table) == nil
+            guard queue.catalog.names(tableOf: operation),
+                try queue.store.row(id: .string(operation.itemID), in: operation.table) == nil
             else { continue }
             rows.insert(operation.row)
         }
@@ -154,8 +159,8 @@ extension QueueTransaction {
     }
 
     /// Returns the ids that belong to lost rows.
-    fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
-        let records = try reader.lostRecords.all(in: table)
+    func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
+        let records = try queue.reader.lostRecords.all(in: table)
         guard !records.isEmpty else { return [] }
         let ids = Set(ids.map(ItemKey.init))
         return records.filter { ids.contains(ItemKey($0.itemID)) }
@@ -165,14 +170,13 @@ extension QueueTransaction {
     /// requested from the restored server yet.
     ///
     /// `isRemoved` returns whether the purge removes a row.
-    fileprivate func possiblyLost(
+    func possiblyLost(
         of table: String,
         _ isRemoved: (Row) throws -> Bool
     ) throws -> Int {
         // Before the first pull, it is not known that the server was restored.
-        guard let former = try reader.epochs.formerRows(of: table), former.cause != .sent else {
-            return 0
-        }
+        guard let former = try queue.reader.epochs.formerRows(of: table), former.cause != .sent
+        else { return 0 }
         var query = TableQuery(
             filter: .greater(MembershipMask.name, .integer(MembershipMask.former - 1))
         )
@@ -180,7 +184,7 @@ extension QueueTransaction {
             SystemColumn.id, SystemColumn.version, SystemColumn.updatedAt, MembershipMask.name,
         ]
         let isKnown = former.restore.commit != nil
-        return try unmasked.inner.rows(query, in: table)
+        return try queue.unmasked.inner.rows(query, in: table)
             .filter { !isKnown || former.restore.isBefore($0) }
             .count(where: isRemoved)
     }
@@ -188,20 +192,20 @@ extension QueueTransaction {
     /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
     /// of the rows that are kept because they have operations of another account, or are lost rows of
     /// another account.
-    fileprivate func purged(
+    func all(
         _ filter: Filter?,
         _ table: String
     ) throws -> (ids: [String], dropped: [QueuedOperation], others: Set<ItemKey>) {
-        let isPending = try reader.count(table: table) > 0
-        let all = isPending ? try reader.operations().filter { $0.table == table } : []
-        var others = Set(all.filter { !account.owns($0) }.map { ItemKey($0.itemID) })
-        for record in try reader.lostRecords.all(in: table)
-        where record.belongsToOther(than: account) {
+        let isPending = try queue.reader.count(table: table) > 0
+        let all = isPending ? try queue.reader.operations().filter { $0.table == table } : []
+        var others = Set(all.filter { !queue.account.owns($0) }.map { ItemKey($0.itemID) })
+        for record in try queue.reader.lostRecords.all(in: table)
+        where record.belongsToOther(than: queue.account) {
             others.insert(ItemKey(record.itemID))
         }
-        let ids = try reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }
+        let ids = try queue.reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }
         let purged = Set(ids.map(ItemKey.init))
-        let dropped = all.filter(account.owns).filter {
+        let dropped = all.filter(queue.account.owns).filter {
             filter == nil || purged.contains(ItemKey($0.itemID))
         }
         return (ids, dropped, others)

@@ -443,7 +443,7 @@ private struct PushBegin: Sendable {
     var blocked: Set<RowKey>
 
     init(_ reader: QueueReader) throws {
-        let counts = try reader.pendingCounts()
+        let counts = try PendingCounts(reader)
         (pending, own) = (counts.total, counts.own)
         lastID = try reader.lastID()
         attempts = try reader.operations(after: QueueReader.start, limit: 1).first?.attempts ?? 0

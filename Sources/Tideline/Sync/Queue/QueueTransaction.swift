@@ -218,6 +218,20 @@ struct QueueTransaction {
         }
     }
 
+    /// Moves the operations that the transaction did not change back to their former groups.
+    ///
+    /// - Returns: Whether there are any.
+    @discardableResult
+    func separateEarlier(from group: String) throws -> Bool {
+        guard let former = size?.formerGroups, !former.isEmpty else { return false }
+        for var member in try reader.members(of: group) {
+            guard let own = former[member.id] else { continue }
+            member.group = own
+            try put(member)
+        }
+        return true
+    }
+
     /// Releases the operations that were parked with one that the app has edited or resolved.
     ///
     /// Their errors are kept until they are sent, because the app may be iterating over them.
