@@ -45,6 +45,8 @@ struct CodeRuleTests {
             "Bounds the time that a caller waits for a probe of a locked database.",
         "Sources/TidelineServerPostgres/Threads/Uptime.swift":
             "Bounds the time of statements, and the time until the next probe of a database.",
+        "Sources/TidelineTestKit/Conformance/LocalStoreConformance+Life.swift":
+            "Bounds the time that a store may take to interrupt a transaction.",
         "Sources/TidelineTestKit/Postgres/ChildProgram.swift":
             "Names the files for a program's output.",
         "Sources/TidelineTestKit/Postgres/PostgresCluster.swift":

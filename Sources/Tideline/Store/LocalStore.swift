@@ -83,6 +83,9 @@ public protocol LocalStore: Sendable {
     func suspend() async
 
     /// Rolls back the running transactions, because the app is about to be suspended.
+    ///
+    /// Called from another thread while a transaction runs, and does not wait for its end. The transaction throws, or
+    /// is committed if it no longer can be rolled back.
     func interruptTransactions()
 
     /// Resumes the normal work after ``suspend()``.
@@ -133,6 +136,8 @@ public protocol LocalStore: Sendable {
     func compactIfHalfFree(deadline: Duration) async
 
     /// The contexts that report the checks of this store as events; by default nil, because the store has no check.
+    ///
+    /// Every call returns the same object, to which the contexts are added.
     var checkListeners: CheckListeners? { get }
 }
 
@@ -471,7 +476,7 @@ public struct RowPage: Sendable {
     let bits: Int64
     private let schema: TableSchema?
 
-    init(_ cells: PageCells, bits: Int64, schema: TableSchema?) {
+    package init(_ cells: PageCells, bits: Int64, schema: TableSchema?) {
         self.cells = cells
         self.bits = bits
         self.schema = schema

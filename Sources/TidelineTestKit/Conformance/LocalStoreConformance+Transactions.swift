@@ -152,7 +152,7 @@ extension LocalStoreConformance {
         },
     ]
 
-    private static func increment(_ writer: any LocalStoreWriter, _ id: String) throws {
+    static func increment(_ writer: any LocalStoreWriter, _ id: String) throws {
         var row = try writer.row(id: .string(id), in: Sample.name) ?? Row()
         guard case .integer(let number) = row["whole"] else { return }
         row["whole"] = .integer(number + 1)

@@ -49,11 +49,12 @@ public enum LocalStoreConformance {
     }
 
     /// The tables with which a check opens its store.
-    package static let tables = [Sample.schema, Sample.other, Sample.local]
+    package static let tables = [Sample.schema, Sample.other, Sample.local, Sample.synced]
 
     /// All checks.
     public static let all: [Check] =
         rowChecks + queryChecks + keyChecks + totalsChecks + transactionChecks + optionalChecks
+        + syncChecks + lifeChecks
 }
 
 extension LocalStoreConformance {
@@ -86,6 +87,13 @@ extension LocalStoreConformance {
             key: .integer,
             columns: [ColumnDefinition("a", .string)]
         )
+
+        /// A table as the client opens it for a model with a search index.
+        static let synced = {
+            var schema = TableSchema(name: "Synced", columns: columns).withMembershipMask
+            schema.search = TableSearch(columns: ["text"])
+            return schema
+        }()
 
         /// A row with a value in every column.
         static func row(_ id: String) -> Row {
@@ -120,8 +128,11 @@ extension LocalStoreConformance {
             try await store.read { try $0.row(id: .string(id), in: Sample.name) }
         }
 
-        func rows(_ query: TableQuery = TableQuery()) async throws -> [Row] {
-            try await store.read { try $0.rows(query, in: Sample.name) }
+        func rows(
+            _ query: TableQuery = TableQuery(),
+            in table: String = Sample.name
+        ) async throws -> [Row] {
+            try await store.read { try $0.rows(query, in: table) }
         }
 
         func ids(_ query: TableQuery) async throws -> [String] {

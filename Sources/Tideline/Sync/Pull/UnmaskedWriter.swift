@@ -47,7 +47,7 @@ struct MaskWriter {
 
 extension TableSchema {
     /// The schema of a synced table in a store, with the membership mask.
-    var withMembershipMask: TableSchema {
+    package var withMembershipMask: TableSchema {
         var schema = self
         schema.columns.append(MembershipMask.column)
         return schema
