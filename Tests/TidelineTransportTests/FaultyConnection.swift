@@ -4,7 +4,7 @@
 //     /echo                          the request's body, with its properties as header fields
 //     /raw/<base64>                  these bytes as the response; /rawclose closes after them
 //     /big/<count>                   so many bytes
-//     /idle/<fin|rst>                200, then the connection is cut
+//     /idle/<fin|rst>[/<id>]         200, then the connection is cut, and recorded under the id
 //     /fault/<fault>/<fin|rst>/<once|always>/<id>
 //     /last                          stops listening, then cuts
 
@@ -66,6 +66,10 @@ final class FaultyConnection {
             _ = readBody(request.length)
             write(Self.fine)
             end(request.path[1])
+            if request.path.count > 2 {
+                let cut = FaultyServer.Attempt(connection: number, bodyBytes: 0, announcedBytes: 0)
+                _ = server.begin(String(request.path[2]), cut)
+            }
         case "last":
             _ = readBody(request.length)
             server.stopListening()
