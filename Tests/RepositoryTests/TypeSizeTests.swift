@@ -10,27 +10,27 @@ import Testing
     private static let methodsMax = 40
     private static let filesMax = 3
 
-    /// The types that are larger, each with its number of files and the reason.
+    /// The types that are larger, each with its numbers of files and methods, and the reason.
     ///
     /// The numbers must not grow.
-    private static let exceptions: [String: (files: Int, reason: String)] = [
-        "Tideline.RecordReading": (2, "The public reads, each with a query, closure or predicate."),
-        "Tideline.SQLiteStore": (6, "Optional requirements of LocalStore, a file for each group."),
-        "Tideline.RemoteService": (6, "Requests, next to the feature that sends them."),
-        "Tideline.Column": (5, "Operators and functions of queries, by kind."),
-        "Tideline.SyncContext": (5, "The public API of a context, next to its feature."),
-        "Tideline.SyncReader": (4, "The public API of a reader, next to its feature."),
-        "Tideline.SyncTable": (5, "The public API of a table, by verb."),
-        "TidelineCommand.Doctor": (4, "The checks of the doctor, by subject."),
-        "TidelineCore.QueryExpression": (4, "The meanings of an expression, by kind."),
-        "TidelineCore.FilterRenderer": (4, "The functions of SQL, by kind."),
-        "TidelineHTTP.HTTPWorker": (5, "The work on a connection, by phase, on one event loop."),
-        "TidelineServer.ServerConfiguration": (9, "The keys of the configuration, by section."),
-        "TidelineServerCore.RequestHandler": (4, "Routes of batches and the dashboard."),
-        "TidelineServerCore.ServerResponse": (4, "Responses, next to their feature."),
-        "TidelineServerPostgres.PostgresMaintenance": (5, "Maintenance commands, by command."),
-        "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads, locks, references."),
-        "TidelineTestKit.TableStoreConformance": (4, "The checks of stores, by subject."),
+    private static let exceptions: [String: (files: Int, methods: Int, reason: String)] = [
+        "Tideline.RecordReading": (2, 44, "Reads with a query, a closure or a predicate."),
+        "Tideline.SQLiteStore": (6, 23, "Optional requirements of LocalStore, by group."),
+        "Tideline.RemoteService": (6, 16, "Requests, next to the feature that sends them."),
+        "Tideline.Column": (5, 40, "Operators and functions of queries, by kind."),
+        "Tideline.SyncContext": (5, 25, "The public API of a context, next to its feature."),
+        "Tideline.SyncReader": (4, 12, "The public API of a reader, next to its feature."),
+        "Tideline.SyncTable": (5, 82, "The public API of a table, by verb."),
+        "TidelineCommand.Doctor": (4, 8, "The checks of the doctor, by subject."),
+        "TidelineCore.QueryExpression": (4, 8, "The meanings of an expression, by kind."),
+        "TidelineCore.FilterRenderer": (4, 36, "The functions of SQL, by kind."),
+        "TidelineHTTP.HTTPWorker": (5, 34, "Work on a connection, by phase, on one loop."),
+        "TidelineServer.ServerConfiguration": (9, 24, "Keys of the configuration, by section."),
+        "TidelineServerCore.RequestHandler": (4, 10, "Routes of batches and the dashboard."),
+        "TidelineServerCore.ServerResponse": (4, 4, "Responses, next to their feature."),
+        "TidelineServerPostgres.PostgresMaintenance": (5, 13, "Maintenance commands, by command."),
+        "TidelineServerPostgres.PostgresWriteTransaction": (4, 42, "Reads, locks, references."),
+        "TidelineTestKit.TableStoreConformance": (4, 5, "The checks of stores, by subject."),
     ]
 
     private struct Size: Hashable {
@@ -42,10 +42,11 @@ import Testing
     @Test("Types do not exceed their maximum size, and listed exceptions are current")
     func typesAreSmall() throws {
         let sizes = Self.sizes(try Repository.swiftFiles().filter { $0.isIn("Sources") })
-        expectNone(Self.tooLarge(sizes, Self.exceptions.mapValues(\.files)))
+        expectNone(Self.tooLarge(sizes, Self.exceptions.mapValues { ($0.files, $0.methods) }))
         for (name, exception) in Self.exceptions {
-            let files = sizes[name]?.files.count ?? 0
-            #expect(files == exception.files, "\(name): lower the exception to \(files)")
+            let size = sizes[name, default: Size()]
+            let isExact = (size.files.count, size.methods) == (exception.files, exception.methods)
+            #expect(isExact, "\(name): list \(size.files.count) files, \(size.methods) methods")
             #expect(!exception.reason.isEmpty)
         }
     }
@@ -62,26 +63,30 @@ import Testing
         let sizes = Self.sizes([type] + parts)
         #expect(sizes["A.T"]?.methods == 3)
         #expect(Self.tooLarge(sizes, [:]).count == 1)
-        #expect(Self.tooLarge(sizes, ["A.T": 4]).isEmpty)
+        #expect(Self.tooLarge(sizes, ["A.T": (4, 3)]).isEmpty)
+        // A listed type with one more method, or in one more file.
+        #expect(Self.tooLarge(sizes, ["A.T": (4, 2)]).map(\.path) == ["A.T"])
+        #expect(Self.tooLarge(sizes, ["A.T": (3, 3)]).map(\.path) == ["A.T"])
         #expect(Self.tooLarge(Self.sizes([type] + parts.dropLast()), [:]).isEmpty)
         let methods = (0...Self.methodsMax).map { "    func f\($0)() {}\n" }.joined()
         let long = SourceFile(path: "Sources/A/U.swift", text: "struct U {\n\(methods)}\n")
         #expect(Self.tooLarge(Self.sizes([long]), [:]).count == 1)
         // An extension in another module does not count.
-        #expect(Self.tooLarge(Self.sizes(parts + [long]), ["A.U": 1]).isEmpty)
+        #expect(Self.tooLarge(Self.sizes(parts + [long]), ["A.U": (1, 41)]).isEmpty)
     }
 
-    private static func tooLarge(_ sizes: [String: Size], _ allowed: [String: Int]) -> [Finding] {
-        sizes.filter { name, size in
-            size.isDeclared && allowed[name] == nil
-                && (size.files.count > filesMax || size.methods > methodsMax)
-        }
-        .sorted { $0.key < $1.key }
-        .map { name, size in
-            Finding(
+    private static func tooLarge(
+        _ sizes: [String: Size],
+        _ allowed: [String: (files: Int, methods: Int)]
+    ) -> [Finding] {
+        sizes.sorted { $0.key < $1.key }.compactMap { name, size in
+            let max = allowed[name] ?? (filesMax, methodsMax)
+            guard size.isDeclared, size.files.count > max.files || size.methods > max.methods
+            else { return nil }
+            return Finding(
                 path: name,
                 message: "\(size.methods) methods in \(size.files.count) files; at most "
-                    + "\(methodsMax) in \(filesMax). Make two types of it."
+                    + "\(max.methods) in \(max.files). Make two types of it."
             )
         }
     }
