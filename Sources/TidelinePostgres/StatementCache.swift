@@ -8,7 +8,7 @@ import CLibPQ
 
 /// The prepared statement cache of a connection: the statements with their names.
 struct StatementCache {
-    /// How a statement is sent.
+    /// The form in which a statement is sent.
     enum Step: Hashable {
         /// With its SQL, planned for this execution only.
         case plain

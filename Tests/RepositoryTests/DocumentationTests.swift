@@ -1,5 +1,6 @@
 // DocumentationTests: public declarations have documentation, including enum cases and protocol
-// requirements, which the formatter's rule does not check because they have no `public`.
+// requirements, which the formatter's rule does not check because they have no `public`. The comment of a type
+// says what the type is.
 
 import Foundation
 import Testing
@@ -82,6 +83,67 @@ struct DocumentationTests {
         let file = SourceFile(path: "Sources/Tideline/A.swift", text: code)
         #expect(silentThrowers(in: file).map(\.line) == lines)
     }
+
+    @Test("The comment of a type begins with a noun, not with a question word")
+    func typeCommentsBeginWithANoun() throws {
+        expectNone(try Repository.swiftFiles().flatMap(questioningComments))
+    }
+
+    @Test(
+        "The rule about type comments finds comments that begin with a question word",
+        arguments: [
+            ("/// How a push ended.\nenum A {}", [1]),
+            ("/// How\n/// a push ended.\n@frozen\npublic enum A {}", [1]),
+            ("struct A {\n    /// Whether it ended.\n    private enum B {}\n}", [2]),
+            ("/// What a push does.\n@available(*, deprecated)\npackage final class A {}", [1]),
+            ("/// `When` it ended.\nactor A {}\n/// Which one.\ntypealias B = A", [1, 3]),
+            ("/// Why it ended.\npublic protocol A {}", [1]),
+            ("/// Where it ended.\nindirect enum A {}", [1]),
+            ("/// The end of a push.\n///\n/// How it ended.\nenum A {}", []),
+            ("/// Whether it ended.\nvar isEnded = false", []),
+            ("/// Howitzers.\nstruct A {}\n// How it ended.\nstruct B {}", []),
+            ("/// How many classes there are.\nclass func a() {}\nenum B {}", []),
+        ]
+    )
+    func typeCommentRuleCanFail(code: String, lines: [Int]) {
+        let file = SourceFile(path: "Sources/A.swift", text: code)
+        #expect(questioningComments(in: file).map(\.line) == lines)
+    }
+}
+
+private let questionWords: Set<Substring> = [
+    "How", "What", "When", "Where", "Whether", "Which", "Why",
+]
+
+/// Returns the doc comments of types whose first word is a question word.
+private func questioningComments(in file: SourceFile) -> [Finding] {
+    file.code.indices.compactMap { index in
+        guard declaresType(file.code[index]) else { return nil }
+        let comment = documentation(above: index, in: file.lines)
+        guard let word = comment.split(whereSeparator: { !$0.isLetter }).first,
+            questionWords.contains(word)
+        else { return nil }
+        let above = file.lines[..<index].lastIndex {
+            $0.drop(while: \.isWhitespace).hasPrefix("///")
+        }
+        let count = comment.split(separator: "\n", omittingEmptySubsequences: false).count
+        let message = "'\(word)' begins the comment of a type. Say what the type is, with a noun."
+        return Finding(path: file.path, line: (above ?? index) + 2 - count, message: message)
+    }
+}
+
+/// Whether a line declares a type or an alias of a type.
+private func declaresType(_ line: Substring) -> Bool {
+    let kinds: Set<Substring> = ["actor", "class", "enum", "protocol", "struct", "typealias"]
+    let modifiers: Set<Substring> = [
+        "fileprivate", "final", "indirect", "nonisolated", "open", "package", "private", "public",
+    ]
+    // An attribute may be in the same line.
+    let words = line.split { !$0.isLetter && $0 != "@" }.drop {
+        $0.hasPrefix("@") || modifiers.contains($0)
+    }
+    guard let kind = words.first, kinds.contains(kind) else { return false }
+    return words.dropFirst().first != "func" && words.dropFirst().first != "var"
 }
 
 /// Returns the throwing functions and initializers without a documented error: those with `public`,

@@ -24,7 +24,7 @@ package struct RequestParser: Sendable {
         case rejected(RequestFault)
     }
 
-    /// How the body is framed, and which part of it follows.
+    /// The framing of the body, with the part of it that follows.
     enum Framing: Equatable, Sendable {
         case length(left: Int)
         case chunkSize

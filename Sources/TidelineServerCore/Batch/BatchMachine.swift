@@ -16,7 +16,7 @@ package struct BatchMachine: Sendable {
         case finish
     }
 
-    /// How a unit ended.
+    /// The end of a unit.
     package enum End: Hashable, Sendable {
         case succeeded
         case failed

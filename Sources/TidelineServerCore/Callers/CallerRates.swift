@@ -24,7 +24,7 @@ package final class CallerRates: Sendable {
         fileprivate var parts: [Int] { [requests, writes, bytes] }
     }
 
-    /// When to retry, and which rate was exceeded.
+    /// The rejection of a request, with the time until the next attempt and the exceeded limit.
     package struct Rejection: Hashable, Sendable {
         package var seconds: Int
         /// The configuration key of the limit.

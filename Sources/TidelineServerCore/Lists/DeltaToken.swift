@@ -49,7 +49,7 @@ package struct Fingerprint: Hashable, Sendable {
 
 /// The contents of a link to the changes of a list, as the opaque `$deltatoken`.
 package struct DeltaToken: Hashable, Sendable {
-    /// Whether a link continues a list or returns changes.
+    /// The part of a query that a link continues: its first list, or its changes.
     package enum Phase: UInt8, Sendable {
         /// The pages of the first list.
         case list = 1

@@ -60,7 +60,7 @@ private struct Overlap: Sendable {
 
     static let writes = 40
 
-    /// How many writes of a kind had the required response, and which writers are still active.
+    /// The numbers of writes of each kind with the required response, and of the writers that are still active.
     private final class Counts: Sendable {
         private let state = Mutex<(done: [String: Int], writers: Int)>(([:], 4))
 

@@ -12,7 +12,7 @@ extension ProcessTests {
     @Suite(.slow) struct ServerAuditKillTests {
         private static let writers = 6
 
-        /// How many writes were answered.
+        /// The number of answered writes.
         private final class Answers: Sendable {
             private let count = Mutex(0)
 

@@ -11,7 +11,7 @@ import TidelineTestKit
 @Suite struct MutualReferenceTests {
     private static let backends = FieldService.backends
 
-    /// How rows are deleted in a batch.
+    /// A way to delete rows in a batch.
     enum Way: CaseIterable {
         case group
         case groupWithoutTombstones

@@ -67,7 +67,7 @@ import TidelineTestSupport
         }
     }
 
-    /// How the app makes its changes.
+    /// A way in which the app makes its changes.
     enum Way: CaseIterable {
         case oneByOne
         case inTransaction

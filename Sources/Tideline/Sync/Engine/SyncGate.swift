@@ -18,7 +18,7 @@ final class SyncGate: Sendable {
         var idle: [Latch] = []
     }
 
-    /// How a push ended, for the pushes that joined it.
+    /// The end of a push, for the pushes that joined it.
     enum PushEnd: Sendable {
         case ended(Result<PushResult, any Error>)
         /// The task of the push was cancelled, which does not affect the pushes that joined it.

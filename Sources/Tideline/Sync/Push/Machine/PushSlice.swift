@@ -29,7 +29,7 @@ package struct PushSlice: Sendable, Hashable {
     /// Rows whose groups wait even if they are in `first`, because a group may have been renamed.
     package var blockedRows: Set<RowKey> = []
 
-    /// How the operations of one transaction of the app are sent.
+    /// The rule for sending the operations of one transaction of the app.
     package enum Groups: Sendable, Hashable {
         /// A group is sent completely, together with other operations.
         case together

@@ -46,7 +46,7 @@ package struct AnswerSigns: Sendable, Hashable {
 
 /// The known generation of the server at an endpoint.
 package struct GenerationMemory: Sendable, Hashable {
-    /// How certain a sign is.
+    /// The certainty of a sign.
     package enum Confidence: Int, Sendable, Comparable {
         /// A server of the other generation could have sent the sign with unusual settings.
         case likely
