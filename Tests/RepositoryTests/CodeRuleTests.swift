@@ -71,7 +71,6 @@ struct CodeRuleTests {
     /// the waits, and no test draws random numbers without a seed.
     static let sleepsInTests: [String: String] = [
         "ClientOperations.swift": "Measures a client that waits as in an app.",
-        "CommitOrderTests.swift": "Lets a standby lag for times that a seed draws.",
         "CurlConcurrencyTests.swift": "Polls the list of threads in a target without `until`.",
         "FaultTests.swift": "Sends requests at several moments after a connection was closed.",
         "FaultyConnection.swift": "Is a server that is silent or slow.",
@@ -79,7 +78,9 @@ struct CodeRuleTests {
         "HTTPServerTests.swift": "Has a slow handler that ends early if it is cancelled.",
         "HangUpTests.swift":
             "Has a handler that is slower than the checks of half-closed connections.",
-        "ResponseMemoryTests.swift": "Is a caller that stops reading for longer than it may.",
+        // ReadPaceTests pass times. Here a caller must have stopped reading, which no clock of the server shows.
+        "ResponseMemoryTests.swift":
+            "Waits until the buffers of the system are full; the system fills them at its own pace.",
         "RowLockTests.swift": "Releases each lock shortly before the lock timeout of PostgreSQL.",
         "SQLiteFileTests.swift": "Is another program that locks a file for a moment.",
         "SanitizerTests.swift": "Has no dependencies, and lets other threads run.",

@@ -145,19 +145,19 @@ private struct Overlap {
             )
         }
         if let standby { try await onThread { try standby.catchUp(with: cluster) } }
-        let lagging = standby.map(lag)
-        // The next seed uses the same standby, even if a writer or a reader throws.
-        defer { lagging?.cancel() }
         let writing = Writing()
+        // The next seed uses the same standby, even if a writer or a reader throws.
+        defer { writing.stop() }
+        let lagging = standby.map { standby in Task { try await lag(standby, writing) } }
         let readers = try await withThrowingTaskGroup(of: Reader?.self) { group in
             for (number, store) in stores.enumerated() {
                 group.addTask {
-                    try await write(store, number)
+                    try await write(store, number, writing)
                     writing.ends()
                     return nil
                 }
                 group.addTask {
-                    try await onThread { try writeBeside(url, number) }
+                    try await onThread { try writeBeside(url, number, writing) }
                     writing.ends()
                     return nil
                 }
@@ -182,24 +182,32 @@ private struct Overlap {
             for try await reader in group { if let reader { readers.append(reader) } }
             return readers
         }
-        lagging?.cancel()
         try await lagging?.value
         return try await judge(readers, foreign, stores)
     }
 
     /// Pauses the standby's replay from time to time.
-    private func lag(_ standby: PostgresCluster) -> Task<Void, any Error> {
-        Task {
-            var random = SeededGenerator(seed: seed)
-            while !Task.isCancelled {
-                let (moment, pause) = (random.next() % 200, 150 + random.next() % 200)
-                try await onThread {
-                    // The seed draws how far the standby lags.
-                    Thread.sleep(forTimeInterval: Double(moment) / 1000)
-                    try standby.pauseReplay()
-                    Thread.sleep(forTimeInterval: Double(pause) / 1000)
-                    try standby.resumeReplay()
+    ///
+    /// The seed draws the number of writes before a pause, and whether the pause ends after some writes, or when a page
+    /// no longer waits for the standby.
+    private func lag(_ standby: PostgresCluster, _ writing: Writing) async throws {
+        var random = SeededGenerator(seed: seed)
+        while !writing.isOver {
+            let (before, during) = (Int(random.next() % 20), 5 + Int(random.next() % 20))
+            let isLong = random.next() % 2 == 0
+            try await onThread {
+                let start = writing.written + before
+                try blockingUntil { writing.isOver || writing.written >= start }
+                let (end, behind) = (writing.written + during, metrics.replicaBehind.current)
+                try standby.pauseReplay()
+                let waited = Result {
+                    try blockingUntil {
+                        let isLate = metrics.replicaBehind.current > behind
+                        return writing.isOver || (isLong ? isLate : writing.written >= end)
+                    }
                 }
+                try standby.resumeReplay()
+                try waited.get()
             }
         }
     }
@@ -255,7 +263,11 @@ private struct Overlap {
     // MARK: - Writers
 
     /// Writes through a server: new rows, and changes to a few rows that all writers change.
-    private func write(_ store: PostgresTableStore, _ number: Int) async throws {
+    private func write(
+        _ store: PostgresTableStore,
+        _ number: Int,
+        _ writing: Writing
+    ) async throws {
         var random = SeededGenerator(seed: seed &* 31 &+ UInt64(number))
         for write in 0..<Self.writes {
             let isNew = random.next() % 2 == 0
@@ -270,6 +282,7 @@ private struct Overlap {
             _ = try await store.write(
                 WriteBatch([WriteBatch.Group([WriteBatch.Write(operation, in: table)])])
             )
+            writing.wrote()
         }
     }
 
@@ -278,7 +291,7 @@ private struct Overlap {
     }
 
     /// An external writer: several rows in a transaction, with a wait before the commit.
-    private func writeBeside(_ url: String, _ number: Int) throws {
+    private func writeBeside(_ url: String, _ number: Int, _ writing: Writing) throws {
         let connection = try PostgresConnection(PostgresAddress(url))
         var random = SeededGenerator(seed: seed &* 37 &+ 1000 &+ UInt64(number))
         let time = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -310,6 +323,7 @@ private struct Overlap {
                 try connection.run("SELECT pg_sleep($1)", [.real(wait)])
                 try connection.run("COMMIT")
             }
+            writing.wrote()
         }
     }
 
@@ -324,13 +338,18 @@ private struct Overlap {
     }
 }
 
-/// The number of active writers.
+/// The numbers of active writers and of their writes.
 private final class Writing: Sendable {
-    private let count = Mutex(4)
+    private let count = Mutex((writers: 4, writes: 0))
 
-    var isOver: Bool { count.withLock { $0 == 0 } }
+    var isOver: Bool { count.withLock { $0.writers == 0 } }
+    var written: Int { count.withLock { $0.writes } }
 
-    func ends() { count.withLock { $0 -= 1 } }
+    func wrote() { count.withLock { $0.writes += 1 } }
+    func ends() { count.withLock { $0.writers -= 1 } }
+
+    /// Ends all writers, because one has failed.
+    func stop() { count.withLock { $0.writers = 0 } }
 }
 
 /// A reader that continues from its cursor.
