@@ -1,4 +1,6 @@
 // DiagramTests: the Mermaid diagrams of the documents name types and states that exist.
+//
+// The states of a diagram are cases in the files of the types that the paragraph above it names in code.
 
 import Foundation
 import Testing
@@ -22,33 +24,52 @@ struct DiagramTests {
             ("sequenceDiagram\n    PushMachine->>GoneStore: send to GoneType", 2),
             ("stateDiagram-v2\n    [*] --> idle\n    idle --> sending: start", 0),
             ("stateDiagram-v2\n    idle --> gone: start --> sending\n    gone --> [*]", 2),
+            ("stateDiagram-v2\n    idle --> other: a case of another type", 1),
+            ("stateDiagram-v2\n    idle --> last: a case in another file of the type", 0),
         ]
     )
     func diagramRuleCanFail(diagram: String, count: Int) {
         let code = "enum PushMachine {\n    case idle\n    case sending(Int)\n}\nclass LocalStore"
-        let declared = DeclaredNames([SourceFile(path: "Sources/TidelineCore/A.swift", text: code)])
-        let text = "GoneBefore\n```mermaid\n\(diagram)\n```\nGoneAfter"
+        let declared = DeclaredNames([
+            SourceFile(path: "Sources/TidelineCore/A.swift", text: code),
+            SourceFile(path: "Sources/TidelineCore/B.swift", text: "enum B {\n    case other\n}"),
+            SourceFile(path: "Sources/TidelineCore/PushMachine+C.swift", text: "    case last"),
+        ])
+        let text =
+            "`B` and GoneBefore\n\nThe states of\n`PushMachine`:\n\n```mermaid\n\(diagram)\n```\nGoneAfter"
         let document = SourceFile(path: "docs/a.md", text: text)
         #expect(unknownNames(in: document, declared: declared).count == count)
     }
 }
 
-/// The names of the types, the cases of enums and the targets of the sources.
+/// The names of the types and the targets of the sources, and the cases in the files of each type.
 private struct DeclaredNames {
     var types: Set<String> = []
-    var cases: Set<String> = []
+    var cases: [String: Set<String>] = [:]
 
     init(_ files: [SourceFile]) {
         for file in files {
-            types.insert(String(file.path.split(separator: "/")[1]))
+            let path = file.path.split(separator: "/")
+            types.insert(String(path[1]))
+            // The extension of a type is in Type+Aspect.swift.
+            var declared: Set = [String(path[path.count - 1].prefix { $0 != "+" && $0 != "." })]
+            var cases: Set<String> = []
             for line in file.code {
                 let words = line.split { !$0.isLetter && !$0.isNumber && $0 != "_" }
                 for (keyword, name) in zip(words, words.dropFirst()) {
-                    if kindsOfTypes.contains(keyword) { types.insert(String(name)) }
+                    if kindsOfTypes.contains(keyword) { declared.insert(String(name)) }
                     if keyword == "case" { cases.insert(String(name)) }
                 }
             }
+            for type in declared { self.cases[type, default: []].formUnion(cases) }
+            types.formUnion(declared)
         }
+    }
+
+    /// Whether the name of a type exists, or that of a state in a file of one of its owners.
+    func contains(_ found: DiagramName) -> Bool {
+        guard let owners = found.owners else { return types.contains(found.name) }
+        return owners.contains { cases[$0]?.contains(found.name) == true }
     }
 }
 
@@ -61,35 +82,44 @@ private let products: Set<Substring> = ["OpenSSL", "PostgreSQL", "SQLite"]
 private struct DiagramName {
     var line: Int
     var name: String
-    var isState: Bool
+    /// The types that the paragraph above the diagram names, for a state; nil for a type.
+    var owners: [String]?
 }
 
 /// Returns the types that the diagrams of a document name, and the ends of arrows between states.
 private func diagramNames(in file: SourceFile) -> [DiagramName] {
     var names: [DiagramName] = []
     var isDiagram = false
-    var hasStates = false
+    var owners: [String]?
     for (index, line) in file.lines.enumerated() {
         let text = line.trimmingCharacters(in: .whitespaces)
         if text.hasPrefix("```") {
             isDiagram = text == "```mermaid"
-            hasStates = false
+            owners = nil
         }
         guard isDiagram else { continue }
-        if text.hasPrefix("stateDiagram") { hasStates = true }
+        if text.hasPrefix("stateDiagram") { owners = typesInCode(above: index - 1, in: file) }
         let words = line.split { !$0.isLetter && !$0.isNumber && $0 != "_" }
         for word in words where isTypeName(word) {
-            names.append(DiagramName(line: index + 1, name: String(word), isState: false))
+            names.append(DiagramName(line: index + 1, name: String(word)))
         }
-        guard hasStates, let arrow = text.range(of: "-->") else { continue }
+        guard let owners, let arrow = text.range(of: "-->") else { continue }
         for end in [text[..<arrow.lowerBound], text[arrow.upperBound...]] {
             let name = end.prefix { $0 != ":" }.trimmingCharacters(in: .whitespaces)
             if name != "[*]" {
-                names.append(DiagramName(line: index + 1, name: name, isState: true))
+                names.append(DiagramName(line: index + 1, name: name, owners: owners))
             }
         }
     }
     return names
+}
+
+/// Returns the types that the paragraph above a line names in code spans.
+private func typesInCode(above index: Int, in file: SourceFile) -> [String] {
+    let paragraph = file.lines[..<index].reversed().drop { $0.isEmpty }.prefix { !$0.isEmpty }
+    return paragraph.flatMap { line in
+        line.matches(of: /`(\w+)`/).map { $0.output.1 }.filter(isTypeName).map(String.init)
+    }
 }
 
 /// Whether a word is written like `PushMachine` or `HTTPServer`.
@@ -99,11 +129,9 @@ private func isTypeName(_ word: Substring) -> Bool {
 }
 
 private func unknownNames(in file: SourceFile, declared: DeclaredNames) -> [Finding] {
-    diagramNames(in: file).filter { found in
-        !(found.isState ? declared.cases : declared.types).contains(found.name)
-    }
-    .map { found in
-        let message = "There is no \(found.isState ? "state" : "type") '\(found.name)'."
+    diagramNames(in: file).filter { !declared.contains($0) }.map { found in
+        let owners = found.owners.map { "state of \($0.joined(separator: " or "))" }
+        let message = "There is no \(owners ?? "type") '\(found.name)'."
         return Finding(path: file.path, line: found.line, message: message)
     }
 }
