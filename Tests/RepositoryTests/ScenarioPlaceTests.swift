@@ -1,4 +1,4 @@
-// ScenarioPlaceTests: the tests that docs/SCENARIOS.md names for each scenario exist.
+// ScenarioPlaceTests: the tests that docs/scenarios.md names for each scenario exist.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Testing
 struct ScenarioPlaceTests {
     @Test("Each test named in the scenario document exists") func everyPlaceIsATest() throws {
         let files = try Repository.files()
-        let document = try #require(files.first { $0.path == "docs/SCENARIOS.md" })
+        let document = try #require(files.first { $0.path == "docs/scenarios.md" })
         let tests = files.filter { $0.isIn("Tests") && $0.path.hasSuffix(".swift") }
         #expect(document.lines.flatMap(places).count > 100)
         expectNone(missingPlaces(in: document, tests: tests))
@@ -36,7 +36,7 @@ struct ScenarioPlaceTests {
             SourceFile(path: "Tests/Sync/B.swift", text: same),
             SourceFile(path: "Tests/Other/B.swift", text: same),
         ]
-        let document = SourceFile(path: "docs/SCENARIOS.md", text: text)
+        let document = SourceFile(path: "docs/scenarios.md", text: text)
         #expect(missingPlaces(in: document, tests: tests).count == count)
     }
 }

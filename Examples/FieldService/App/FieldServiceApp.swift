@@ -1,7 +1,7 @@
 // FieldServiceApp: the field-service app in SwiftUI.
 //
 // Add this folder and ../Model to an app target in Xcode that depends on Tideline. The tests
-// of this package only type-check them against stand-ins; docs/APPLE.md explains what that means.
+// of this package only type-check them against stand-ins; docs/apple.md explains what that means.
 
 #if canImport(SwiftUI)
 import Foundation

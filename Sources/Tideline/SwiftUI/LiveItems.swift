@@ -1,6 +1,6 @@
 // LiveItems: a property wrapper for SwiftUI over LiveQuery.
 //
-// If SwiftUI is not available, scripts/apple only type-checks it; docs/APPLE.md says what this does not cover.
+// If SwiftUI is not available, scripts/apple only type-checks it; docs/apple.md says what this does not cover.
 
 #if canImport(SwiftUI)
 public import SwiftUI

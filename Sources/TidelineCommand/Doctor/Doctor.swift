@@ -17,7 +17,7 @@ struct Doctor: Sendable {
     let models: String?
     let authority: String?
 
-    /// The clock difference in seconds from which a server rejects idempotency keys (docs/PROTOCOL.md).
+    /// The clock difference in seconds from which a server rejects idempotency keys (docs/protocol.md).
     private static let clockFault = 300.0
     private static let clockWarning = 60.0
     private static let tries = 3

@@ -1,7 +1,7 @@
 // Timestamp: an instant as whole microseconds since 1970, and its ISO 8601 text.
 //
 // Integer arithmetic only (days from civil, Howard Hinnant's algorithm): no calendar, no locale, no
-// rounding. Text is truncated to three decimals, never rounded up (PROTOCOL.md, "Rows").
+// rounding. Text is truncated to three decimals, never rounded up (protocol.md, "Rows").
 
 package import Foundation
 

@@ -157,7 +157,7 @@ public struct ServerConfiguration: Sendable {
     public var dynamicSchema = false
     /// The tables.
     public var tables: [TableDefinition] = []
-    /// The hooks, by table; `docs/HOOKS.md` describes them.
+    /// The hooks, by table; `docs/hooks.md` describes them.
     public var hooks: [String: TableHooks] = [:]
     /// The endpoints that the server serves under `/api`.
     public var endpoints: [Endpoint] = []

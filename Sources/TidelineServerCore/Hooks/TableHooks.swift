@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// Code that runs around the operations on a table; `docs/HOOKS.md` explains when, and what it may do.
+/// Code that runs around the operations on a table; `docs/hooks.md` explains when, and what it may do.
 ///
 /// ```swift
 /// var hooks = TableHooks()

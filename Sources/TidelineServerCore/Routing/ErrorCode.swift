@@ -1,4 +1,4 @@
-// ErrorCode: the codes of problem documents, which callers may read (PROTOCOL.md, "Errors").
+// ErrorCode: the codes of problem documents, which callers may read (protocol.md, "Errors").
 
 /// The `code` of an error, for programs.
 ///

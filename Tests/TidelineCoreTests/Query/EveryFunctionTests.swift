@@ -184,9 +184,9 @@ import TidelineTestKit
         }
     }
 
-    @Test("PROTOCOL.md lists each function and operator, and no other function")
+    @Test("protocol.md lists each function and operator, and no other function")
     func protocolIsComplete() throws {
-        let lines = try ProjectFile.text("docs/PROTOCOL.md").split(separator: "\n")
+        let lines = try ProjectFile.text("docs/protocol.md").split(separator: "\n")
         let start = try #require(lines.firstIndex { $0.hasPrefix("| operators | ") })
         let rows = lines[start...].prefix { $0.hasPrefix("|") }
         var words: Set<Substring> = []
@@ -198,11 +198,11 @@ import TidelineTestKit
                 continue
             }
             for name in code.map({ $0.prefix(while: \.isLetter) }) {
-                #expect(Self.isKnown(String(name)), "PROTOCOL.md lists \(name)")
+                #expect(Self.isKnown(String(name)), "protocol.md lists \(name)")
             }
         }
         for name in Self.names + Self.operators {
-            #expect(words.contains(name[...]), "\(name) is missing in PROTOCOL.md")
+            #expect(words.contains(name[...]), "\(name) is missing in protocol.md")
         }
     }
 

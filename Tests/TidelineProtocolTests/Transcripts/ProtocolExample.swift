@@ -1,4 +1,4 @@
-// ProtocolExample: an exchange in docs/PROTOCOL.md, parsed and compared with the server's behavior. `…` matches any
+// ProtocolExample: an exchange in docs/protocol.md, parsed and compared with the server's behavior. `…` matches any
 // text.
 
 import Foundation
@@ -31,7 +31,7 @@ struct ProtocolExample {
 
     /// The first code blocks below a heading.
     init(_ heading: String, blocks: Int = 1) throws {
-        let text = try ProjectFile.text("docs/PROTOCOL.md")
+        let text = try ProjectFile.text("docs/protocol.md")
         let section = try #require(
             text.components(separatedBy: "\n## \(heading)\n").dropFirst().first
         )

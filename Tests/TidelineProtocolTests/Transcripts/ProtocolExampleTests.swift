@@ -1,4 +1,4 @@
-// The example exchanges in docs/PROTOCOL.md, checked against the server.
+// The example exchanges in docs/protocol.md, checked against the server.
 
 import Foundation
 import ServerTestSupport

@@ -7,9 +7,9 @@ import TidelineServerCore
 import TidelineTestKit
 
 @Suite struct ErrorCodeTests {
-    @Test("PROTOCOL.md describes each code", arguments: ErrorCode.allCases)
+    @Test("protocol.md describes each code", arguments: ErrorCode.allCases)
     func isDescribed(code: ErrorCode) throws {
-        let text = try ProjectFile.text("docs/PROTOCOL.md")
+        let text = try ProjectFile.text("docs/protocol.md")
         #expect(text.contains("`\(code.rawValue)`"))
     }
 

@@ -104,11 +104,11 @@ import TidelineTestKit
             let rows = lines.filter { $0.hasPrefix("| ") }
             return Set(rows.flatMap { $0.split { "|`, ".contains($0) } })
         }
-        let protocolCells = try cells("docs/PROTOCOL.md")
+        let protocolCells = try cells("docs/protocol.md")
         let schemaCells = try cells("docs/database-schema.md")
         let articleCells = try cells("Sources/Tideline/Tideline.docc/DesigningTables.md")
         for type in Self.types {
-            #expect(protocolCells.contains(type.name[...]), "PROTOCOL.md: \(type.name)")
+            #expect(protocolCells.contains(type.name[...]), "protocol.md: \(type.name)")
             #expect(schemaCells.contains(type.name[...]), "database-schema.md: \(type.name)")
             #expect(articleCells.contains(type.name[...]), "DesigningTables.md: \(type.name)")
         }

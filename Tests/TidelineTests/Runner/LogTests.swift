@@ -110,9 +110,9 @@ import TidelineTestSupport
         #expect(sentences.allSatisfy { $0.hasSuffix(".") })
     }
 
-    @Test("SYNC.md describes each kind of event", arguments: SyncEvent.Kind.Name.allCases)
+    @Test("sync.md describes each kind of event", arguments: SyncEvent.Kind.Name.allCases)
     func eachKindOfEventIsDescribed(_ name: SyncEvent.Kind.Name) throws {
-        let rows = try ProjectFile.text("docs/SYNC.md").split(separator: "\n")
+        let rows = try ProjectFile.text("docs/sync.md").split(separator: "\n")
             .filter { $0.hasPrefix("| ") }
         #expect(rows.contains { $0.contains("`\(name.rawValue)`") })
     }

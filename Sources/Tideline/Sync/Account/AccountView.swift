@@ -1,6 +1,6 @@
 // AccountView: the account that is signed in, and which operations and queries belong to it.
 //
-// Pure; the rules are in docs/SYNC.md. An operation belongs to the account that made it.
+// Pure; the rules are in docs/sync.md. An operation belongs to the account that made it.
 
 /// The account that is signed in.
 package enum AccountView: Sendable, Hashable {

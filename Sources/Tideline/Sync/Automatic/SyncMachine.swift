@@ -2,7 +2,7 @@
 //
 // Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive during a
 // sync are collected for the next one. In each idle state, a timer is set or there is nothing left to do, so it
-// never gets stuck. The table is in docs/SYNC.md.
+// never gets stuck. The table is in docs/sync.md.
 
 package import Foundation
 

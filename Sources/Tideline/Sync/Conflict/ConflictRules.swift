@@ -1,6 +1,6 @@
 // ConflictRules: how conflicts are resolved.
 //
-// Pure; the table is in docs/SYNC.md.
+// Pure; the table is in docs/sync.md.
 
 package import TidelineCore
 

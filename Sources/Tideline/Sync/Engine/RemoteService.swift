@@ -146,7 +146,7 @@ struct RemoteService: Sendable {
         send: (TransportRequest) async throws -> Response,
         verdict: (Response) -> (status: Int, wantsSignIn: Bool)
     ) async throws -> Response {
-        // Tokens and ids are sent only to the endpoint's origin (docs/SYNC.md, Accounts).
+        // Tokens and ids are sent only to the endpoint's origin (docs/sync.md, Accounts).
         guard endpoint.isOrigin(of: request.url) else { return try await send(request) }
         var request = request
         if let id = installation.id {

@@ -100,7 +100,7 @@ struct TableEndpoint: Sendable {
             text = root + "/tables/" + Self.encoded(table) + "?" + query
         }
         guard let url = URL(string: text) else { throw SyncError.badLink() }
-        // Tokens and ids are sent only to the endpoint's origin (docs/SYNC.md, Accounts).
+        // Tokens and ids are sent only to the endpoint's origin (docs/sync.md, Accounts).
         guard isOrigin(of: url) else { throw SyncError.linkToOtherOrigin() }
         return url
     }

@@ -16,7 +16,7 @@
 // does it follow the server's next link.
 //
 // If a cursor is no longer valid (a different epoch, an expired link, tombstones that are gone), the query restarts
-// from the beginning. docs/SYNC.md has the reasons.
+// from the beginning. docs/sync.md has the reasons.
 
 import TidelineCore
 

@@ -1,7 +1,7 @@
 // OperationRequest: requests that are resent unchanged.
 //
 // Pure. `POST` inserts, `PATCH` sends the columns that differ from the base, `PUT` undeletes a row, `DELETE`
-// deletes; all except inserts have If-Match (docs/SYNC.md).
+// deletes; all except inserts have If-Match (docs/sync.md).
 
 package import Foundation
 package import TidelineCore

@@ -1,6 +1,6 @@
 // PushAnswer: a response of the server to one operation, and what it means.
 //
-// Pure; the table is in docs/SYNC.md.
+// Pure; the table is in docs/sync.md.
 
 package import TidelineCore
 

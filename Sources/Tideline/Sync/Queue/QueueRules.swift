@@ -1,6 +1,6 @@
 // QueueRules: local changes and the operations that are already in the queue.
 //
-// Pure. The rules are the table in docs/SYNC.md, "The queue".
+// Pure. The rules are the table in docs/sync.md, "The queue".
 // `last` is the last operation of the same row; before it there is at most one, which is attempted.
 
 /// The rules for the effect of a local change on the queue.

@@ -24,7 +24,7 @@ package struct QueuedOperation: Sendable, Hashable {
         package var firstSent: String
         /// The body; nil for a delete.
         package var body: String?
-        /// The local row at the first attempt, `L1` of docs/SYNC.md; nil for a delete.
+        /// The local row at the first attempt, `L1` of docs/sync.md; nil for a delete.
         package var sentRow: Row?
     }
 

@@ -1,7 +1,7 @@
 // ServerClock: the server's wall clock, from the `Date` of its responses.
 //
 // A server accepts the idempotency key of a request only if it was first sent neither too long ago nor
-// in the future (docs/PROTOCOL.md), and the wall clock of a device may be wrong.
+// in the future (docs/protocol.md), and the wall clock of a device may be wrong.
 
 import Foundation
 import Synchronization

@@ -7,7 +7,7 @@ package enum WorldQueue {
     /// Returns the operations that are not parked and do not depend on a parked one.
     ///
     /// An operation depends on the earlier operations of its row, on the rest of its atomic group, and on the
-    /// dependencies of all of these, because groups that share a row are sent one after the other (docs/SYNC.md).
+    /// dependencies of all of these, because groups that share a row are sent one after the other (docs/sync.md).
     package static func unblocked(_ operations: [PendingOperation]) -> [PendingOperation] {
         var blocked = operations.filter(\.isParked)
         while true {

@@ -6,7 +6,7 @@
 //                         | readAnswered(_:) | applied(_:) | waited() }* -> .finish
 //
 // `failed(_:)` ends it in any state. The queue is sent in slices: a batch if the server accepts
-// batches, else one operation in each request. The table is in docs/SYNC.md.
+// batches, else one operation in each request. The table is in docs/sync.md.
 
 import TidelineCore
 

@@ -1,5 +1,5 @@
 // BusyPeriod: a wait that a server asked for (`Retry-After`). Pure; the rules are in
-// docs/SYNC.md.
+// docs/sync.md.
 
 package import Foundation
 import TidelineCore
