@@ -348,7 +348,7 @@ private final class Writing: Sendable {
     func wrote() { count.withLock { $0.writes += 1 } }
     func ends() { count.withLock { $0.writers -= 1 } }
 
-    /// Ends all writers, because one has failed.
+    /// Reports the end of all writers.
     func stop() { count.withLock { $0.writers = 0 } }
 }
 

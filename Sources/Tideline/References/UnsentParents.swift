@@ -6,7 +6,7 @@
 import TidelineCore
 
 extension QueueReader {
-    /// The parents of rows that the server does not have yet.
+    /// The parents that the server does not have yet.
     var unsentParents: UnsentParents { UnsentParents(reader: self) }
 }
 

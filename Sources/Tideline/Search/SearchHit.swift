@@ -96,7 +96,7 @@ public struct SearchExcerpt: Hashable, Sendable {
 /// It has no public members, and only ``SQLiteStore`` creates it. A store that wraps another one passes it on from
 /// ``LocalStoreReader/search(_:in:)``.
 public struct SearchedRow: Sendable {
-    package var row: Row
+    package internal(set) var row: Row
     var rank: Double
     var excerpts: [String: SearchExcerpts]
 }

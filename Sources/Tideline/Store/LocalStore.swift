@@ -85,7 +85,7 @@ public protocol LocalStore: Sendable {
     /// Rolls back the running transactions, because the app is about to be suspended.
     ///
     /// Called from another thread while a transaction runs, and does not wait for its end. The transaction throws, or
-    /// is committed if it no longer can be rolled back.
+    /// is committed if it can no longer be rolled back.
     func interruptTransactions()
 
     /// Resumes the normal work after ``suspend()``.

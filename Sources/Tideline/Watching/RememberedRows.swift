@@ -8,7 +8,7 @@ import TidelineCore
 /// The rows that are read after a change, together with those that are kept, are always the rows of one committed
 /// state: the store knows every change between the two states, or all rows are read again.
 struct RememberedRows: Sendable {
-    /// The rows that a read has read from the store.
+    /// The extent of a read.
     enum Source {
         /// All rows were read.
         case all

@@ -83,7 +83,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
 
 /// A reader of pages from a replica of the database, which may lag behind.
 final class ReplicaReads: Sendable {
-    /// The reason for which the replica is currently not used.
+    /// The reason why the replica is not used.
     private enum Reason: String {
         case behind = "it is behind"
         case otherEpoch = "its epoch differs: it is behind, or a copy of another database"

@@ -156,10 +156,15 @@ extension LocalStoreConformance {
 
     /// Returns a row of ``LocalStoreReader/recordRows(_:in:omitting:)`` with its unknown member under its own name.
     private static func withUnknownMember(_ row: Row) -> Row {
-        guard row["__extra"] == .json(JSON(checked: #"{"new":"kept"}"#)) else { return row }
         var whole = row
-        whole["__extra"] = nil
-        whole["new"] = "kept"
+        switch row["__extra"] {
+        case .json(JSON(checked: #"{"new":"kept"}"#))?:
+            whole["__extra"] = nil
+            whole["new"] = "kept"
+        // No unknown members.
+        case .null?, .json(JSON(checked: "{}"))?: whole["__extra"] = nil
+        case nil, .some: break
+        }
         return whole
     }
 }

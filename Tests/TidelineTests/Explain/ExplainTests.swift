@@ -78,6 +78,19 @@ import TidelineTestSupport
         #expect(try await explain(device).isHere == false)
     }
 
+    @Test("An explanation names the queries of the signed-in account that contain the row")
+    func theQueriesOfAnAccountAreListed() async throws {
+        let server = try await makeServer()
+        let other = try await Device(server.transport)
+        try await other.todos().insert(Todo(id: "a"))
+        try await other.context.push()
+        let device = try await Device(server.transport, authentication: SignIn("anna"))
+        try await device.todos().pull(queryID: "open", where: { !$0.complete })
+        let why = try await explain(device)
+        #expect(why.has(.held))
+        #expect(why.description.contains("The query 'open' contains the row."))
+    }
+
     @Test("A row that stays after its insert was cancelled is explained as local only")
     func aCancelledEditIsOnTheDeviceOnly() async throws {
         let device = try await Device(transport)

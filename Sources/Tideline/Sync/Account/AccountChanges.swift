@@ -1,5 +1,4 @@
-// AccountChanges: the account that is signed in, the adoption of operations that belong to no account, and the
-// removal of an account's data.
+// AccountChanges: the account that is signed in, and the adoption of operations that belong to no account.
 
 import TidelineCore
 

@@ -40,4 +40,7 @@ package enum AccountView: Sendable, Hashable {
     static func account(ofKey key: String) -> String? {
         key.firstIndex(of: "@").map { String(key[key.index(after: $0)...]) }
     }
+
+    /// Returns the query id in a key.
+    static func queryID(ofKey key: String) -> String { String(key.prefix { $0 != "@" }) }
 }

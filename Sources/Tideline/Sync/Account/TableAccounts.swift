@@ -12,7 +12,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the accounts that used tables.
+    /// The writer of the accounts that used tables.
     var tableAccounts: TableAccountChanges { TableAccountChanges(queue: self) }
 }
 

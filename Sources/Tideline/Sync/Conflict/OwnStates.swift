@@ -8,7 +8,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the own states of rows.
+    /// The writer of the own states of rows.
     var ownStates: OwnStateChanges { OwnStateChanges(queue: self) }
 }
 

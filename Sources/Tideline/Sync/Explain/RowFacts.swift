@@ -127,9 +127,10 @@ extension RowFacts {
             else { continue }
             parts[key, default: [:]][type] = value
         }
-        return try parts.keys.sorted().compactMap { id in
-            func part(_ part: PullCursor.Part) -> String? { parts[id]?[Int64(part.rawValue)] }
-            let hold = try reader.pullState.hold(table, id)
+        return try parts.keys.sorted().compactMap { key in
+            func part(_ part: PullCursor.Part) -> String? { parts[key]?[Int64(part.rawValue)] }
+            let hold = try reader.pullState.hold(table, key: key)
+            let id = reader.account.owns(key: key) ? AccountView.queryID(ofKey: key) : key
             guard hold != nil || part(.fingerprint) != nil else { return nil }
             var result = Query(id: id, hold: hold)
             result.hasCursor = part(.time) != nil || part(.link) != nil

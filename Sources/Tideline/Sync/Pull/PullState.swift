@@ -9,7 +9,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the stored state of pulls.
+    /// The writer of the stored state of pulls.
     var pullState: PullStateChanges { PullStateChanges(queue: self) }
 }
 
@@ -50,10 +50,14 @@ struct PullState {
 
     /// Returns the number of a query with its former bits; nil before its first page.
     func hold(_ table: String, _ queryID: String) throws -> QueryHold? {
-        let queryID = reader.account.key(queryID)
-        let number = try reader.config(table, queryID, QueryHold.numberType).flatMap { Int($0) }
+        try hold(table, key: reader.account.key(queryID))
+    }
+
+    /// Returns the number of the query of a cursor's key, which contains the account.
+    func hold(_ table: String, key: String) throws -> QueryHold? {
+        let number = try reader.config(table, key, QueryHold.numberType).flatMap { Int($0) }
         guard let number, (1...QueryHold.shared).contains(number) else { return nil }
-        let former = try reader.config(table, queryID, QueryHold.formerType).flatMap { Int64($0) }
+        let former = try reader.config(table, key, QueryHold.formerType).flatMap { Int64($0) }
         return QueryHold(number: number, formerBits: former)
     }
 

@@ -20,7 +20,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of membership masks.
+    /// The writer of membership masks.
     var membership: QueryMembershipChanges { QueryMembershipChanges(queue: self) }
 }
 

@@ -12,7 +12,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the latest commits that the device knows.
+    /// The writer of the latest commits that the device knows.
     var knownCommits: KnownCommitChanges { KnownCommitChanges(queue: self) }
 }
 

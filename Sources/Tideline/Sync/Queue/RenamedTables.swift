@@ -8,7 +8,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of tables whose names differ from the app's in letter case.
+    /// The writer for tables whose names differ from the app's in letter case.
     var renamedTables: RenamedTableChanges { RenamedTableChanges(queue: self) }
 }
 
@@ -40,7 +40,7 @@ struct RenamedTables {
     }
 }
 
-/// A writer that renames the rows of such tables.
+/// A writer that renames the stored rows of tables whose letter case has changed.
 struct RenamedTableChanges {
     let queue: QueueTransaction
 

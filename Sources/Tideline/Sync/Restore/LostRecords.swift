@@ -8,7 +8,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the records of lost rows.
+    /// The writer of the records of lost rows.
     var lostRecords: LostRecordChanges { LostRecordChanges(queue: self) }
 }
 

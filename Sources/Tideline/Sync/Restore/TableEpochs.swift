@@ -11,7 +11,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the epochs of the tables.
+    /// The writer of the epochs of the tables.
     var epochs: TableEpochChanges { TableEpochChanges(queue: self) }
 }
 

@@ -9,7 +9,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The changes of the stored facts about servers.
+    /// The writer of the stored facts about servers.
     var serverFacts: ServerFactChanges { ServerFactChanges(queue: self) }
 }
 
