@@ -7,7 +7,7 @@
 import TidelineCore
 
 /// The kinds of changes that a table's change log records.
-package enum LogScope: Equatable {
+package enum LogScope: Hashable, Sendable {
     /// Only permanent deletes, by id.
     case nothing
     /// Also changes of the owner, which this column contains.

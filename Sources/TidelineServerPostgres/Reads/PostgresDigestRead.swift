@@ -22,7 +22,7 @@ struct PostgresDigestRead {
             parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
         )
         exact = split.exact
-        rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
+        rest = split.rest.map { RowProgram($0, isCondition: true, of: table.table) }
         candidates = split.rest.flatMap { table.renderer.candidates(for: $0) }
     }
 

@@ -35,7 +35,7 @@ struct PostgresListRead {
         let whole = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
         let split = table.split.split(whole)
         exact = split.exact
-        rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
+        rest = split.rest.map { RowProgram($0, isCondition: true, of: table.table) }
         candidates = split.rest.flatMap { table.renderer.candidates(for: $0) }
         keys = KeysetRenderer(table.renderer, order: request.order)
         isOrdered = table.split.isExact(request.order)
@@ -57,7 +57,7 @@ struct PostgresListRead {
     ) -> Set<Int>? {
         guard let select = request.select else { return nil }
         let sorting = keys.keys.flatMap { key in
-            RowProgram(key.expression, isCondition: false, of: table).places
+            RowProgram(key.expression, isCondition: false, of: table.table).places
         }
         let system = table.table.columns.count..<table.columns.count
         return Set(select + sorting + (rest?.places ?? []) + system)
@@ -71,7 +71,7 @@ struct PostgresListRead {
             isOrdered && rest == nil && request.anchor == nil && request.rowsMax > 0
             && request.rowsMax <= Self.plainRowsMax && !(request.tie != nil && request.offset > 0)
         guard isPlain else { return try scan(read) }
-        let begin = try request.after.map { try Begin($0, keys) }
+        let begin = try request.after.map { try PageStart(after: $0, keys) }
         let byIndex = window?.indexRenderer(after: begin?.values.first)
         guard window == nil || byIndex != nil else { return try scan(read) }
         let begun = begin.map { byIndex.map($0.rendered(by:)) ?? $0 }
@@ -79,7 +79,7 @@ struct PostgresListRead {
         if request.wantsCount { statements.append(PostgresStatement(count)) }
         let results = try read.all(statements)
         let clock = try table.clock(results[0], read)
-        var page = ListBuilder(request, table, keys)
+        var page = ListBuilder(request, table.table, keys)
         try check(results[1])
         let images = (0..<results[1].count).map { table.image(results[1], $0) }
         // The check sees a later state. A row that lost its microseconds in between was edited, and may have moved to
@@ -89,7 +89,7 @@ struct PostgresListRead {
         }
         for image in images where try !page.add(image) { break }
         let count = request.wantsCount ? results[2].integer(0, 0) : nil
-        return try page.finish(count, clock, read)
+        return page.finish(count, clock, read.watch)
     }
 
     private func check(_ result: PostgresResult) throws {
@@ -103,7 +103,7 @@ struct PostgresListRead {
     /// It checks the rows of the page and those in the milliseconds at its ends.
     private func hasMicroseconds(
         _ window: InstantWindow,
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ rows: [[SQLValue]],
         _ run: (PostgresStatement) throws -> PostgresResult
     ) throws -> Bool {
@@ -128,7 +128,7 @@ struct PostgresListRead {
             }
             let begin = try begin(read, request.anchor == nil ? nil : results[1])
             let watch = read.watch
-            var page = ListBuilder(request, table, keys)
+            var page = ListBuilder(request, table.table, keys)
             if request.rowsMax > 0 {
                 if isOrdered, let window {
                     let isByIndex =
@@ -141,13 +141,13 @@ struct PostgresListRead {
                 }
             }
             let count = request.wantsCount ? try count(read, watch) : nil
-            return try page.finish(count, clock, read)
+            return page.finish(count, clock, read.watch)
         }
     }
 
     private func fill(
         _ page: inout ListBuilder,
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ offset: Int,
         _ read: PostgresRead,
         _ watch: EvaluationWatch
@@ -172,7 +172,7 @@ struct PostgresListRead {
     private func fillByIndex(
         _ page: inout ListBuilder,
         _ window: InstantWindow,
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ offset: Int,
         _ read: PostgresRead,
         _ watch: EvaluationWatch
@@ -211,12 +211,12 @@ struct PostgresListRead {
     private func fill(
         _ page: inout ListBuilder,
         _ window: InstantWindow,
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ offset: Int,
         _ read: PostgresRead,
         _ watch: EvaluationWatch
     ) throws {
-        page = ListBuilder(request, table, keys)
+        page = ListBuilder(request, table.table, keys)
         var toSkip = rest == nil ? 0 : offset
         var wanted = offset + request.rowsMax
         var mayBeNull = begin?.values.first?.isNull ?? true
@@ -260,7 +260,7 @@ struct PostgresListRead {
     /// Reads the key of the row that ends a window of about `count` rows; nil if there are fewer.
     private func probe(
         _ window: InstantWindow,
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ start: QueryExpression?,
         _ count: Int,
         _ read: PostgresRead
@@ -275,7 +275,7 @@ struct PostgresListRead {
 
     private func fillUnordered(
         _ page: inout ListBuilder,
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ offset: Int,
         _ read: PostgresRead,
         _ watch: EvaluationWatch
@@ -285,13 +285,13 @@ struct PostgresListRead {
             let rowsMax = try read.connection.run(PostgresStatement(count)).integer(0, 0)
             guard rowsMax > Int64(offset) else { return }
         }
-        var least = LeastRows(
-            keys.keys.map { ($0, RowProgram($0.expression, isCondition: false, of: table)) },
-            table,
-            count: offset + request.rowsMax + 1
-        )
+        var least = LeastRows(keys, table.table, count: offset + request.rowsMax + 1)
         let behind = begin.map {
-            RowProgram($0.keyset.expression(after: $0.values), isCondition: true, of: table)
+            RowProgram(
+                $0.keyset.expression(after: $0.values),
+                isCondition: true,
+                of: table.table
+            )
         }
         let all: SQL = "SELECT \(SQL(verbatim: cells))\(from(nil))"
         try read.forEach(all, checkResult: check) { result, row in
@@ -325,7 +325,7 @@ struct PostgresListRead {
     // MARK: - Statements
 
     private func rows(
-        _ begin: Begin?,
+        _ begin: PageStart?,
         _ offset: Int,
         _ bounds: [QueryExpression] = [],
         by renderer: FilterRenderer? = nil
@@ -342,7 +342,7 @@ struct PostgresListRead {
     /// The statement that counts the rows that match the filter, on all pages.
     private var count: SQL { "SELECT count(*)" + from(nil) }
 
-    private func from(_ begin: Begin?, _ bounds: [QueryExpression] = []) -> SQL {
+    private func from(_ begin: PageStart?, _ bounds: [QueryExpression] = []) -> SQL {
         var parts: [SQL] = []
         if !request.includesDeleted { parts.append("NOT \"deleted\"") }
         if let begin { parts.append("(\(begin.keyset.condition(after: begin.values)))") }
@@ -376,65 +376,17 @@ struct PostgresListRead {
 
     // MARK: - Where a page begins
 
-    /// The position after which a page begins, by the keys of a row.
-    private struct Begin {
-        let keyset: KeysetRenderer
-        let values: [Value]
-
-        init(_ after: [SQLValue], _ keyset: KeysetRenderer) throws {
-            guard after.count == keyset.keys.count else {
-                throw ServerError.badRequest(
-                    "Option '$skiptoken' is not from a link of this query."
-                )
-            }
-            self.keyset = keyset
-            values = zip(after, keyset.keys).map { value, key in
-                Value(value, as: key.expression.type(in: keyset.renderer.schema))
-            }
-        }
-
-        init(_ keyset: KeysetRenderer, _ values: [Value]) {
-            self.keyset = keyset
-            self.values = values
-        }
-
-        /// Returns the same position with the order of another renderer.
-        func rendered(by renderer: FilterRenderer) -> Begin {
-            Begin(KeysetRenderer(renderer, order: keyset.keys), values)
-        }
-    }
-
-    private func begin(_ read: PostgresRead, _ found: PostgresResult?) throws -> Begin? {
+    private func begin(_ read: PostgresRead, _ found: PostgresResult?) throws -> PageStart? {
         guard let anchor = request.anchor else {
-            return try request.after.map { try Begin($0, keys) }
+            return try request.after.map { try PageStart(after: $0, keys) }
         }
         if let found, found.count > 0 {
             let image = table.image(found, 0)
             if image.version == anchor.version, image.isVisible(in: request.view, of: table.table) {
-                return try Begin(ListBuilder.keys(of: image, keys, table, read.watch), keys)
+                let values = ListBuilder.keys(of: image, keys, table.table, read.watch)
+                return try PageStart(after: values, keys)
             }
         }
-        return begin(anchor)
-    }
-
-    /// Returns the position for a link whose row has changed; it precedes all rows that may follow the old
-    /// position.
-    private func begin(_ anchor: PageAnchor) -> Begin {
-        func type(_ key: SortKey) -> ExpressionType {
-            key.expression.type(in: table.table.definition.schema)
-        }
-        var order = Array(request.order.prefix(anchor.keys.count))
-        var values = zip(anchor.keys, order).map { Value($0, as: type($1)) }
-        if let prefix = anchor.prefix, order.count < request.order.count {
-            let key = request.order[order.count]
-            let bound = key.isAscending ? prefix : prefix.successor
-            if let bound {
-                order.append(key)
-                values.append(Value(bound, as: type(key)))
-            }
-        }
-        // The empty id is before every other one.
-        values.append(.string(""))
-        return Begin(KeysetRenderer(table.renderer, order: order), values)
+        return PageStart(anchor, in: request.order, keys)
     }
 }

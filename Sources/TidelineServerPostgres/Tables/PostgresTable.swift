@@ -29,7 +29,7 @@ final class PostgresTable: Sendable {
     let clock: String
     /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
-    let log: PostgresLog
+    let log: LogRules
     /// The columns, then the system columns.
     let columns: [PostgresColumn]
     /// The indexes of the columns with references that are checked.
@@ -41,7 +41,7 @@ final class PostgresTable: Sendable {
         quoted = PostgresName.quoted(table.name)
         clock = table.name.lowercased()
         keepsBases = table.definition.conflict == .merge
-        log = PostgresLog(table)
+        log = LogRules(table)
         referenceIndexes = table.definition.references.checked.compactMap { reference in
             table.columns.firstIndex { $0.name == reference.column }
         }
@@ -136,53 +136,4 @@ final class PostgresTable: Sendable {
     }
 
     var split: FilterSplit { FilterSplit(schema: table.definition.schema) }
-}
-
-/// The log settings of a table: whether and how its changes are logged.
-struct PostgresLog: Sendable {
-    /// Whether every change of a row is logged, because a hook decides which callers see the row.
-    let takesUpdates: Bool
-    private let owner: Int?
-
-    init(_ table: Table) {
-        takesUpdates = table.hooks?.rowFilter != nil
-        owner = table.ownerIndex
-    }
-
-    /// Returns whether a row may have left a visibility filter by this change.
-    ///
-    /// A tombstone was already reported as removed.
-    func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
-        guard !old.isDeleted else { return false }
-        return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
-    }
-
-    /// Returns the part of a row that is logged.
-    func loggedPart(_ image: RowImage) -> RowImage {
-        guard !takesUpdates else { return image }
-        var part = image
-        for place in image.values.indices where place != owner { part.values[place] = .null }
-        return part
-    }
-}
-
-/// An expression that is evaluated on rows in memory.
-struct RowProgram {
-    private let program: FilterProgram
-    /// The indexes of the columns and system columns that the expression reads.
-    let places: [Int]
-
-    init(_ expression: QueryExpression, isCondition: Bool, of table: PostgresTable) {
-        program = FilterProgram(expression, isCondition: isCondition, in: table.renderer)
-        places = program.columnNames.map { table.table.place(of: $0) ?? -1 }
-    }
-
-    func holds(_ image: RowImage, _ watch: EvaluationWatch) -> Bool {
-        value(image, watch) == .integer(1)
-    }
-
-    func value(_ image: RowImage, _ watch: EvaluationWatch) -> SQLValue {
-        let all = image.allValues
-        return program.evaluate(places.map { all.indices.contains($0) ? all[$0] : .null }, watch)
-    }
 }

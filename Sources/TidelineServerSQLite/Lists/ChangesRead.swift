@@ -52,7 +52,7 @@ struct ChangesRead {
             """
         ]
         // Without a row filter, an index finds the rows of the view.
-        if table.log.takesUpdates, request.view != nil {
+        if table.log.rules.takesUpdates, request.view != nil {
             scans.append(
                 """
                 SELECT "updatedAt" FROM \(Identifier(table.name))

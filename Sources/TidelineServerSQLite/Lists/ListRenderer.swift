@@ -1,6 +1,5 @@
 // ListRenderer: SQL for lists.
 
-import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
@@ -218,38 +217,9 @@ struct ListRenderer {
             let values = zip(after, keyset.keys).map { Value($0, as: type(of: $1)) }
             return keyset.condition(after: values)
         }
-        return request.anchor.map(begin)
-    }
-
-    /// Returns the condition for a link whose row has changed; it selects all rows that may follow the row's old
-    /// position.
-    private func begin(_ anchor: PageAnchor) -> SQL {
-        var keys = Array(request.order.prefix(anchor.keys.count))
-        var values = zip(anchor.keys, keys).map { Value($0, as: type(of: $1)) }
-        if let prefix = anchor.prefix, keys.count < request.order.count {
-            let key = request.order[keys.count]
-            let bound = key.isAscending ? prefix : Self.successor(of: prefix)
-            if let bound {
-                keys.append(key)
-                values.append(Value(bound, as: type(of: key)))
-            }
-        }
-        // The empty id is before every other one.
-        values.append(.string(""))
-        return KeysetRenderer(orderRenderer, order: keys).condition(after: values)
-    }
-
-    /// Returns the smallest value after all values with this prefix; nil if there is none.
-    private static func successor(of prefix: SQLValue) -> SQLValue? {
-        switch prefix {
-        case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }
-        case .blob(let bytes):
-            bytes.lastIndex { $0 != 0xFF }.map { place in
-                var end = bytes[...place]
-                end[place] += 1
-                return .blob(Data(end))
-            }
-        case .null, .integer, .real, .program: nil
+        return request.anchor.map { anchor in
+            let start = PageStart(anchor, in: request.order, keyset)
+            return start.keyset.condition(after: start.values)
         }
     }
 }

@@ -10,21 +10,18 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// The log settings of a table: whether and how its changes are logged.
+/// The change log of a table.
 struct ChangeLog: Sendable {
-    /// Whether every change of a row is logged, because a hook decides which callers see the row.
-    let takesUpdates: Bool
+    let rules: LogRules
     private let insert: String
-    private let owner: Int?
 
     init(_ table: Table) {
-        takesUpdates = table.hooks?.rowFilter != nil
-        owner = table.ownerIndex
+        rules = LogRules(table)
         let all = table.columns + SystemColumn.definitions
         var kept: [String] = []
-        if takesUpdates {
+        if rules.takesUpdates {
             kept = all.map(\.name).filter { $0 != SystemColumn.id }
-        } else if let owner {
+        } else if let owner = table.ownerIndex {
             kept = [all[owner].name]
         }
         let names = (["id"] + kept).map(ServerSchema.quoted).joined(separator: ", ")
@@ -33,14 +30,6 @@ struct ChangeLog: Sendable {
             ("tideline_stamp", "tideline_deleted", \(names))
             SELECT ?2, ?3, \(names) FROM \(ServerSchema.quoted(table.name)) WHERE "id" = ?1
             """
-    }
-
-    /// Returns whether a row may have left a visibility filter by this change.
-    ///
-    /// A tombstone was already reported as removed.
-    func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
-        guard !old.isDeleted else { return false }
-        return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
     }
 
     /// Stores the state of the row before the write with this commit timestamp.

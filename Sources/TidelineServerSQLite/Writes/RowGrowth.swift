@@ -26,7 +26,7 @@ extension SQLiteWriteTransaction {
         do {
             return try database.savepoint {
                 let grown = try SchemaChange(database: database, now: now)
-                    .grow(table.table.definition, isFiltered: table.log.takesUpdates)
+                    .grow(table.table.definition, isFiltered: table.log.rules.takesUpdates)
                 let clock = try KnownClock.read(table.name, database)
                 table.head.clock.raiseHorizon(to: clock.horizon)
                 var outcome = try perform(operation, in: table)

@@ -183,13 +183,3 @@ final class CommitReports: Sendable {
     let isWriting = Atomic(false)
     let listener = Mutex<CommitListener?>(nil)
 }
-
-/// A listener for commits.
-///
-/// It is a class, because a closure stored in a generic type is wrapped again at each use, and stays wrapped. After
-/// many commits, a report would need more stack than a thread has.
-final class CommitListener: Sendable {
-    let report: @Sendable ([TableTimestamp]) -> Void
-
-    init(report: @escaping @Sendable ([TableTimestamp]) -> Void) { self.report = report }
-}

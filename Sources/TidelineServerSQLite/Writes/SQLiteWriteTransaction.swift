@@ -293,7 +293,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
                     try bases.keep(old, of: table)
                 }
             }
-            if table.log.isNeeded(for: old, image) {
+            if table.log.rules.isNeeded(for: old, image) {
                 try table.log.keep(
                     old.id,
                     timestamp: timestamp.value,

@@ -1,19 +1,18 @@
-// ListBuilder: builds a page from the rows of a list. LeastRows: keeps the first rows in an order that SQL lacks.
+// ListBuilder: builds a page from the rows of a list. LeastRows: keeps the first rows in an order that the database
+// lacks.
 
-import Foundation
-import TidelineCore
-import TidelineServerCore
+package import TidelineCore
 
 /// A builder of a page from the rows of a list.
-struct ListBuilder {
+package struct ListBuilder {
     private let request: ListRequest
-    private let table: PostgresTable
+    private let table: Table
     private let keys: KeysetRenderer
     private var page: PageBytes
     private var last: RowImage?
     private var hasMore = false
 
-    init(_ request: ListRequest, _ table: PostgresTable, _ keys: KeysetRenderer) {
+    package init(_ request: ListRequest, _ table: Table, _ keys: KeysetRenderer) {
         self.request = request
         self.table = table
         self.keys = keys
@@ -26,24 +25,24 @@ struct ListBuilder {
     }
 
     /// Adds a row; returns false if the page is full and more rows follow.
-    mutating func add(_ image: RowImage) throws -> Bool {
+    package mutating func add(_ image: RowImage) throws -> Bool {
         let isAdded = try page.add {
-            guard let select = request.select else { return image.stored(in: table.table).json }
-            return image.json(in: table.table, places: select)
+            guard let select = request.select else { return image.stored(in: table).json }
+            return image.json(in: table, places: select)
         }
         if isAdded { last = image } else { hasMore = true }
         return isAdded
     }
 
-    func finish(
+    package func finish(
         _ count: Int64?,
         _ clock: TableClock,
-        _ read: PostgresRead
-    ) throws -> ListPage {
+        _ watch: @autoclosure () -> EvaluationWatch?
+    ) -> ListPage {
         var next: [SQLValue]?
-        if hasMore, let last { next = Self.keys(of: last, keys, table, read.watch) }
+        if hasMore, let last { next = Self.keys(of: last, keys, table, watch()) }
         let mayBeLong = keys.keys.contains { key in
-            let type = key.expression.type(in: table.table.definition.schema)
+            let type = key.expression.type(in: table.definition.schema)
             return !key.isID && PageToken.mayBeLong(type)
         }
         return ListPage(
@@ -58,17 +57,16 @@ struct ListBuilder {
     }
 
     /// Returns the keys of a row for a link.
-    static func keys(
+    package static func keys(
         of image: RowImage,
         _ keys: KeysetRenderer,
-        _ table: PostgresTable,
-        _ watch: EvaluationWatch
+        _ table: Table,
+        _ watch: EvaluationWatch?
     ) -> [SQLValue] {
         let all = image.allValues
         return keys.keys.map { key in
-            if case .field(let name) = key.expression.kind, let place = table.table.place(of: name)
-            {
-                let type = ExpressionType(table.table.member(place).type)
+            if case .field(let name) = key.expression.kind, let place = table.place(of: name) {
+                let type = ExpressionType(table.member(place).type)
                 return StoredInstants.key(all[place], of: name, type)
             }
             return RowProgram(key.expression, isCondition: false, of: table).value(image, watch)
@@ -76,20 +74,22 @@ struct ListBuilder {
     }
 }
 
-/// A collector of the first rows, in an order that SQL does not support.
-struct LeastRows {
+/// A collector of the first rows, in an order that the database does not support.
+package struct LeastRows {
     private let keys: [(key: SortKey, program: RowProgram)]
     private let schema: TableSchema
     private let count: Int
     private var rows: [(values: [Value], image: RowImage)] = []
 
-    init(_ keys: [(SortKey, RowProgram)], _ table: PostgresTable, count: Int) {
-        self.keys = keys
-        schema = table.table.definition.schema
+    package init(_ keys: KeysetRenderer, _ table: Table, count: Int) {
+        self.keys = keys.keys.map {
+            ($0, RowProgram($0.expression, isCondition: false, of: table))
+        }
+        schema = table.definition.schema
         self.count = max(count, 1)
     }
 
-    mutating func take(_ image: RowImage, _ watch: EvaluationWatch) {
+    package mutating func take(_ image: RowImage, _ watch: EvaluationWatch?) {
         let values = keys.map { key, program in
             Value(program.value(image, watch), as: key.expression.type(in: schema))
         }
@@ -98,7 +98,7 @@ struct LeastRows {
     }
 
     /// The collected rows, in order.
-    var sorted: [RowImage] {
+    package var sorted: [RowImage] {
         var copy = self
         copy.cut()
         return copy.rows.map(\.image)
@@ -113,21 +113,5 @@ struct LeastRows {
             return false
         }
         if rows.count > count { rows.removeLast(rows.count - count) }
-    }
-}
-
-extension SQLValue {
-    /// The smallest value after all values with this prefix; nil if there is none.
-    var successor: SQLValue? {
-        switch self {
-        case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }
-        case .blob(let bytes):
-            bytes.lastIndex { $0 != 0xFF }.map { place in
-                var end = Array(bytes[...place])
-                end[end.count - 1] += 1
-                return .blob(.init(end))
-            }
-        case .null, .integer, .real, .program: nil
-        }
     }
 }

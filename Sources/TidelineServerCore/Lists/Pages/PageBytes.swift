@@ -1,7 +1,5 @@
 // PageBytes: collects rows of a page.
 
-import TidelineServerCore
-
 /// The bytes of a page that grows row by row, within its bounds.
 struct PageBytes {
     private(set) var bytes: [UInt8]
