@@ -68,7 +68,7 @@ help:
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, thread sanitizer'
 	@echo 'make nightly     both sanitizers, 90,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, an old SQLite and a current one'
-	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL; make test runs them on SQLite'
+	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL and in memory; make test runs them on SQLite'
 	@echo 'make allocations allocations of each operation (ARGS=--record writes the thresholds; ARGS="--stacks create")'
 	@echo 'make simulation  10,000 seeded simulations (SEEDS=...), in release mode; also make worlds'
 	@echo 'make demo        a demo with two devices and a server on the terminal, or on a web page (ARGS=--page)'
@@ -156,7 +156,8 @@ protocol:
 	@scripts/timed --limit $(PROTOCOL_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'routes on PostgreSQL' 'TIDELINE_STORE=postgres $(TEST) $(call only,TidelineProtocolTests) $(call report,protocol)'
+	    'routes on PostgreSQL' 'TIDELINE_STORE=postgres $(TEST) $(call only,TidelineProtocolTests) $(call report,protocol)' \
+	    'routes in memory' 'TIDELINE_STORE=memory $(TEST) $(call only,TidelineProtocolTests) $(call report,memory)'
 
 allocations:
 	@scripts/bootstrap check

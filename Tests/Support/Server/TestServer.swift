@@ -92,7 +92,22 @@ package struct TestServer: Sendable {
     package static let usesPostgres = usesTwoServers || storeName == "postgres"
     /// Whether their requests alternate between two servers on one PostgreSQL.
     private static let usesTwoServers = storeName == "two-servers"
+    /// Whether tests that name no file use SQLite in memory.
+    package static let usesSQLite = !usesPostgres && !usesMemory
+    /// Whether they use ``MemoryTableStore``.
+    private static let usesMemory = storeName == "memory"
     private static let storeName = ProcessInfo.processInfo.environment["TIDELINE_STORE"]
+
+    private static func memoryStore(_ options: SQLiteTableStore.Options) -> MemoryTableStore {
+        var own = MemoryTableStore.Options()
+        own.inline = true
+        own.limits = options.limits
+        own.now = options.now
+        own.steady = options.steady
+        own.log = options.log
+        own.metrics = options.metrics
+        return MemoryTableStore(own)
+    }
 
     private static func store(
         _ options: SQLiteTableStore.Options,
@@ -102,6 +117,7 @@ package struct TestServer: Sendable {
         briefLock: Int?
     ) throws -> any TableStore {
         guard let url else {
+            if usesMemory, path == nil { return memoryStore(options) }
             return try SQLiteTableStore(path: path ?? ":memory:", options: options)
         }
         var own = PostgresTableStore.Options()
@@ -124,6 +140,7 @@ package struct TestServer: Sendable {
         if let first = (store as? AlternatingStore)?.stores.first as? PostgresTableStore {
             return try await first.purge()
         }
+        try await (store as? MemoryTableStore)?.purge()
         try await (store as? SQLiteTableStore)?.purge()
     }
 

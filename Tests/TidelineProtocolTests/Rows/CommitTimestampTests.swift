@@ -176,7 +176,7 @@ import TidelineTestKit
 
     @Test(
         "A slow query on the writer's connection in memory is interrupted",
-        .enabled(if: !TestServer.usesPostgres, "PostgreSQL is not in memory")
+        .enabled(if: TestServer.usesSQLite, "The connection is one of SQLite")
     )
     func aSlowQueryInMemoryIsInterrupted() async throws {
         var limits = ServerLimits()

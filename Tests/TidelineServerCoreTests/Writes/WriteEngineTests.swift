@@ -1,4 +1,4 @@
-// WriteEngine: its transactions and turns, with a session in memory.
+// WriteEngine: its transactions and turns, with a session whose failures a test chooses.
 
 import Dispatch
 import ServerTestSupport
@@ -11,7 +11,7 @@ import TidelineTestKit
     private let transactions = CommittedWrites()
     private let table = Table(OwnedTable.definition())
 
-    private func engine() -> WriteEngine<MemorySession> {
+    private func engine() -> WriteEngine<ScriptedSession> {
         let metrics = StoreMetrics()
         return WriteEngine(
             limits: ServerLimits(),
@@ -19,14 +19,14 @@ import TidelineTestKit
             purgeInterval: .seconds(3600),
             log: .silent,
             metrics: metrics,
-            makeSession: { [transactions] in MemorySession(transactions) }
+            makeSession: { [transactions] in ScriptedSession(transactions) }
         )
     }
 
     /// Queues these writes while the thread of the engine is busy, in their order.
     private func queue(
         _ ids: [String],
-        _ engine: WriteEngine<MemorySession>,
+        _ engine: WriteEngine<ScriptedSession>,
         then body: () async throws -> Void = {}
     ) async throws -> [Result<[GroupOutcome], any Error>] {
         let (isBusy, mayGoOn) = (Flag(), DispatchSemaphore(value: 0))
@@ -79,7 +79,7 @@ import TidelineTestKit
         let engine = engine()
         let results = try await queue(["a", "broken", "b"], engine)
         #expect(transactions.all == [["a", "b"]])
-        #expect(throws: MemorySession.Failure.self) { try results[1].get() }
+        #expect(throws: ScriptedSession.Failure.self) { try results[1].get() }
         await engine.stop()
     }
 
@@ -107,7 +107,7 @@ import TidelineTestKit
         #expect(transactions.all == [["a", "full"], ["b", "c"]])
         for (id, result) in zip(ids, results) {
             if id.hasPrefix("broken") {
-                #expect(throws: MemorySession.Failure.self) { try result.get() }
+                #expect(throws: ScriptedSession.Failure.self) { try result.get() }
             } else {
                 #expect(throws: Never.self) { try result.get() }
             }
@@ -140,7 +140,7 @@ import TidelineTestKit
     func aFailureOfNoBatchFailsAll() async throws {
         let engine = engine()
         for result in try await queue(["a", "odd"], engine) {
-            #expect(throws: MemorySession.Failure.self) { try result.get() }
+            #expect(throws: ScriptedSession.Failure.self) { try result.get() }
         }
         #expect(transactions.all == [])
         await engine.stop()

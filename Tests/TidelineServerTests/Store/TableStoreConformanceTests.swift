@@ -11,6 +11,8 @@ import TidelineTestKit
 @Suite struct TableStoreConformanceTests {
     enum Backend: CaseIterable {
         case file
+        case sqliteInMemory
+        /// The smallest backend, which only tests use.
         case memory
         case postgres
         /// Two servers on one PostgreSQL, alternately.
@@ -21,26 +23,45 @@ import TidelineTestKit
         /// PostgreSQL only if it is installed, and with two servers or a standby only in a run of all tests.
         static let present = allCases.filter {
             switch $0 {
-            case .file, .memory: true
+            case .file, .sqliteInMemory, .memory: true
             case .postgres: PostgresCluster.reasonToSkip == nil
             case .twoServers, .replica: PostgresCluster.reasonToSkip == nil && TestScope.coversAll
             }
         }
 
-        var isOnPostgres: Bool { self != .file && self != .memory }
+        var isOnPostgres: Bool {
+            switch self {
+            case .file, .sqliteInMemory, .memory: false
+            case .postgres, .twoServers, .replica: true
+            }
+        }
 
         func stores(in directory: String) -> TableStoreConformance.Stores {
-            if self == .postgres { return Self.postgresStores(1) }
-            if self == .twoServers { return Self.postgresStores(2) }
-            if self == .replica { return Self.replicaStores }
-            return { limits, now in
+            switch self {
+            case .file: Self.sqliteStores(directory + "/conformance.db")
+            case .sqliteInMemory: Self.sqliteStores(":memory:")
+            case .memory: Self.memoryStores
+            case .postgres: Self.postgresStores(1)
+            case .twoServers: Self.postgresStores(2)
+            case .replica: Self.replicaStores
+            }
+        }
+
+        private static func sqliteStores(_ path: String) -> TableStoreConformance.Stores {
+            { limits, now in
                 var options = SQLiteTableStore.Options()
                 options.limits = limits
                 options.now = now
-                options.inline = self == .memory
-                let path = self == .memory ? ":memory:" : directory + "/conformance.db"
+                options.inline = path == ":memory:"
                 return try SQLiteTableStore(path: path, options: options)
             }
+        }
+
+        private static let memoryStores: TableStoreConformance.Stores = { limits, now in
+            var options = MemoryTableStore.Options()
+            options.limits = limits
+            options.now = now
+            return MemoryTableStore(options)
         }
 
         private static let replicaStores: TableStoreConformance.Stores = { limits, now in

@@ -1,14 +1,15 @@
-// MemorySession: a session of the WriteEngine without a database.
+// ScriptedSession: a session of the WriteEngine without a database, whose transactions fail as a test wants.
 
 import Dispatch
 import Synchronization
 import TidelineServerCore
 
-/// A backend without a database: notes the transactions that the engine runs.
+/// A session without a database, which records the ids of the writes of each transaction.
 ///
-/// A word in the id decides what happens: `large` is committed after all others, `blocked` waits for a lock until the
-/// last turn, and `broken` makes its transaction fail. After a write with `full`, the transaction takes no more batches.
-final class MemorySession: WriteSession {
+/// A word in the id of a write decides what happens, because no database fails or blocks when a test needs it. `large`
+/// is committed after all others, `blocked` waits for a lock until the last turn, and `broken` makes its transaction
+/// fail. After a write with `full`, the transaction takes no more batches.
+final class ScriptedSession: WriteSession {
     typealias Retention = NoRetention
     typealias Backend = String
 
