@@ -126,7 +126,7 @@ extension LocalStoreConformance {
                 try probe.expect(found.count == ids.count, "the count is \(found.count)")
             }
         },
-        Check("a search finds rows until they are purged, or there is no search") { probe in
+        Check("a search finds rows until they are purged, or is rejected") { probe in
             let pears: [Row] = [["id": "1", "text": "red pear"], ["id": "2", "text": "pear"]]
             try await probe.put(pears, in: Sample.synced.name)
             let both = try await probe.searched("pear")

@@ -12,7 +12,7 @@ extension QueueTransaction {
     var ownStates: OwnStateChanges { OwnStateChanges(queue: self) }
 }
 
-/// A reader of the own states of rows, by row.
+/// A reader of the own states of rows.
 struct OwnStates {
     let reader: QueueReader
 

@@ -16,7 +16,7 @@ extension QueueTransaction {
 struct RenamedTables {
     let reader: QueueReader
 
-    /// Returns whether there may be such tables.
+    /// Returns whether the store may have such tables.
     func exist() throws -> Bool {
         try !reader.idsOfUnnamedTables().isEmpty || !configRows().isEmpty
     }
