@@ -8,7 +8,8 @@ struct TestNameTests {
     ///
     /// Any other display name begins with a capital letter.
     static let identifiers: Set<String> = [
-        "localizedCaseInsensitiveContains", "monitor.md", "retryParked", "syncOnce", "tideline",
+        "localizedCaseInsensitiveContains", "monitor.md", "protocol.md", "retryParked", "sync.md",
+        "syncOnce", "tideline",
     ]
 
     @Test("Every test has a display name with a capital letter and without a final period")
