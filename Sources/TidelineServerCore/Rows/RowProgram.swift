@@ -9,6 +9,7 @@ package struct RowProgram {
     package let places: [Int]
 
     package init(_ expression: QueryExpression, isCondition: Bool, of table: Table) {
+        // A program is not rendered as SQL, so the dialect has no effect.
         let renderer = FilterRenderer(schema: table.definition.schema, dateUnit: .microseconds)
         program = FilterProgram(expression, isCondition: isCondition, in: renderer)
         places = program.columnNames.map { table.place(of: $0) ?? -1 }

@@ -134,7 +134,7 @@ package struct TestServer: Sendable {
         return AlternatingStore([store, try PostgresTableStore(url: url, options: own)])
     }
 
-    /// Removes a part of each kind of expired data.
+    /// Removes expired data: a part of each kind, or all of it in memory.
     package func purge() async throws {
         if let store = store as? PostgresTableStore { return try await store.purge() }
         if let first = (store as? AlternatingStore)?.stores.first as? PostgresTableStore {

@@ -1,4 +1,4 @@
-// RetentionRun: runs the steps of the purge on any database, as long as its wall clock can be trusted.
+// RetentionRun: runs the steps of the purge on any database; while its clock is doubted, nothing is removed by age.
 
 import Synchronization
 

@@ -36,6 +36,11 @@ final class MemoryDatabase: Sendable {
     }
 }
 
+/// The error of a statement with columns that a table does not have.
+struct MissingColumns: Error {
+    var names: [String]
+}
+
 /// The tables of a database, and everything else that a transaction reads and writes.
 struct MemoryState: Sendable {
     /// The tables by their names in lower case.
@@ -56,9 +61,13 @@ struct MemoryState: Sendable {
             .map { TableDefinition($0.value.name, columns: $0.value.columns) }
     }
 
-    /// Returns the table; throws a rejection if it does not exist.
+    /// Returns the table.
+    ///
+    /// - Throws: A rejection if the table does not exist; ``MissingColumns`` if it was not extended before its use.
     func table(_ table: MemoryTable) throws -> StoredTable {
         guard let stored = tables[table.key] else { throw ServerError.noSuchTable }
+        let missing = Set(table.names).subtracting(stored.columns.map { $0.name.lowercased() })
+        guard missing.isEmpty else { throw MissingColumns(names: missing.sorted()) }
         return stored
     }
 }

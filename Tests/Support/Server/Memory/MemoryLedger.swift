@@ -24,12 +24,15 @@ struct MemoryLedger: Sendable {
         /// The state of a row that the entry does not have.
         var stateOfRow: RowState?
         var bytes: Int
+        /// The position among all entries that were added.
+        var number: Int
     }
 
     private var entries: [Key: Entry] = [:]
     /// The latest time of a removed entry of each caller.
     private var horizons: [[UInt8]?: Int64] = [:]
     private(set) var bytes = 0
+    private var added = 0
 
     /// How much longer an entry lives than the oldest accepted First-Sent, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
@@ -37,23 +40,22 @@ struct MemoryLedger: Sendable {
     var count: Int { entries.count }
 
     func find(_ key: RepeatKey, at now: Int64, days: Int) -> LedgerFinding {
-        let place = Key(key)
-        if let entry = entries[place] {
+        let ledgerKey = Key(key)
+        if let entry = entries[ledgerKey] {
             guard entry.digest == key.digest else { return .other }
             return .known(entry.outcome, stateOfRow: entry.stateOfRow)
         }
         if key.isAhead(now: now) { return .ahead }
-        let horizon = horizons[place.caller]
+        let horizon = horizons[ledgerKey.caller]
         return key.mayBeForgotten(now: now, days: days, horizon: horizon) ? .forgotten : .new
     }
 
-    /// Adds the outcome of a write, and removes entries if there are too many bytes.
+    /// Adds the outcome of a write.
     mutating func put(
         _ key: RepeatKey,
         _ operation: WriteOperation,
         _ outcome: WriteOutcome,
-        at now: Int64,
-        bytesMax: Int
+        at now: Int64
     ) {
         // The answer to a delete has no row.
         let row = operation.kind == .delete ? nil : outcome.row
@@ -69,11 +71,12 @@ struct MemoryLedger: Sendable {
             digest: key.digest,
             outcome: known,
             stateOfRow: json == nil ? row?.state : nil,
-            bytes: LedgerRules.entryBytes + (json?.count ?? 0)
+            bytes: LedgerRules.entryBytes + (json?.count ?? 0),
+            number: added
         )
+        added += 1
         entries[Key(key)] = entry
         bytes += entry.bytes
-        _ = trim(to: bytesMax)
     }
 
     /// Removes entries that have expired or exceed the limit in bytes; returns their number.
@@ -89,12 +92,15 @@ struct MemoryLedger: Sendable {
         return trimmed + old.count
     }
 
-    /// Removes the oldest entries of the callers with the most bytes.
-    private mutating func trim(to bytesMax: Int) -> Int {
+    /// Removes the oldest entries of the callers with the most bytes, until the rest fits; returns their number.
+    @discardableResult
+    mutating func trim(to bytesMax: Int) -> Int {
         let before = entries.count
         while bytes > bytesMax, let caller = heaviestCaller,
             let oldest = entries.filter({ $0.key.caller == caller })
-                .min(by: { $0.value.received < $1.value.received })?.key
+                .min(by: {
+                    ($0.value.received, $0.value.number) < ($1.value.received, $1.value.number)
+                })?.key
         {
             remove(oldest)
         }
@@ -104,7 +110,10 @@ struct MemoryLedger: Sendable {
     /// The caller with the most bytes; the inner nil is the caller without a token.
     private var heaviestCaller: [UInt8]?? {
         let accounts = entries.map { ($0.key.caller, $0.value.bytes) }
-        return Dictionary(accounts, uniquingKeysWith: +).max { $0.value < $1.value }?.key
+        return Dictionary(accounts, uniquingKeysWith: +).max { one, other in
+            guard one.value == other.value else { return one.value < other.value }
+            return (one.key ?? []).lexicographicallyPrecedes(other.key ?? [])
+        }?.key
     }
 
     private mutating func remove(_ key: Key) {

@@ -62,7 +62,7 @@ struct MemoryPurge: RetentionSteps {
 }
 
 extension StoredTable {
-    /// Removes older tombstones, of whose deletes devices then cannot learn any more; returns their number.
+    /// Removes older tombstones, and raises the horizon, because devices can no longer learn of these deletes.
     fileprivate mutating func removeTombstones(before end: Int64) -> Int {
         let old = rows.filter { $0.value.isDeleted && $0.value.timestamp < end }
         for (key, row) in old {

@@ -53,8 +53,8 @@ struct MemoryReader {
 
     /// Returns the number of rows that a page skips.
     ///
-    /// A classic client skips the rows that it has of the millisecond where its last page ended. There was only one. If
-    /// it has left the millisecond since, the client would skip another row.
+    /// A classic client skips the rows of the last page's millisecond that it already has. There was only one. If it has
+    /// left the millisecond since, the client would skip another row.
     private func offset(of request: ListRequest) -> Int {
         guard let tie = request.tie, request.offset > 0, stored.leftMilliseconds.contains(tie)
         else { return request.offset }

@@ -18,7 +18,7 @@ enum MemorySchemaChange {
         let steps = try steps(to: declared, isComplete: isComplete, in: state)
         let rejected = steps.filter { !$0.keepsRows }
         guard rejected.isEmpty else {
-            let lines = rejected.map { "\n  " + $0.rejection }.joined()
+            let lines = rejected.map { "\n  " + $0.rejectionInMemory }.joined()
             throw SchemaError("The declared tables do not match the tables in memory:" + lines)
         }
         for table in declared { _ = try bring(table, in: &state) }
@@ -42,6 +42,7 @@ enum MemorySchemaChange {
         isFiltered: Bool,
         in state: inout MemoryState
     ) throws -> TableDefinition {
+        try definition.checkForMemory()
         let key = definition.name.lowercased()
         let isNew = state.tables[key] == nil
         for step in try steps(to: [definition], isComplete: false, in: state)
@@ -70,8 +71,8 @@ enum MemorySchemaChange {
         let key = definition.name.lowercased()
         var table = state.tables[key] ?? StoredTable(definition.name)
         for column in definition.schema.columns {
-            let place = table.columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
-            if let place { table.columns[place] = column } else { table.add(column) }
+            let index = table.columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
+            if let index { table.columns[index] = column } else { table.add(column) }
         }
         var grown = definition
         grown.schema.name = table.name
@@ -99,7 +100,14 @@ extension TableDefinition {
 }
 
 extension SchemaStep {
-    /// Whether the step changes no stored row on a device.
+    /// The reason why the step is rejected, and what to do.
+    fileprivate var rejectionInMemory: String {
+        guard case .addColumn = kind else { return rejection }
+        return "\(place): the in-memory backend adds no column whose default changes stored rows. "
+            + "Declare the column without a default."
+    }
+
+    /// Whether the step leaves the rows of devices as they are.
     fileprivate var keepsRows: Bool {
         switch kind {
         case .createTable, .keepTable: true

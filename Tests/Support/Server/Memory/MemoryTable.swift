@@ -13,7 +13,7 @@ struct MemoryTable: Sendable {
     /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
     /// The names of the columns in lower case.
-    private let names: [String]
+    let names: [String]
 
     init(_ table: Table) {
         self.table = table

@@ -6,9 +6,11 @@ package import TidelineServerCore
 
 /// Tables in memory, for tests.
 ///
-/// It rejects tables with references, an audit log or tombstones without values, and changes of existing columns. It
-/// has no external writers, no time limit for queries, and no record of receipt times while a table clock is ahead of
-/// the wall clock. Each transaction copies the tables that it changes, so a write takes longer the more rows there are.
+/// It rejects tables with references, an audit log or tombstones without values, changes of existing columns that
+/// convert values, and new columns whose default changes stored rows. It has no external writers, no time limit for
+/// queries, and no record of receipt times while a table clock is ahead of the wall clock. A page of changes ends after
+/// `scanMax` rows and log entries together. Each group of writes copies the tables that it changes, so a write takes
+/// longer the more rows there are.
 package final class MemoryTableStore: TableStore {
     package struct Options: Sendable {
         /// Whether writes run on the caller's thread, for tests that need a fixed order.

@@ -48,13 +48,14 @@ final class MemoryWriteSession: WriteSession {
             var writes = MemoryWriteTransaction(state, limits: limits, now: now)
             try body(&writes)
             state = writes.state
+            state.ledger.trim(to: limits.ledgerBytes)
             return state.timestamps.filter {
                 $0.timestamp != before[$0.table]?.clock.timestamp ?? 0
             }
         }
     }
 
-    /// Groups are undone one by one, so an error of the transaction is one of all batches.
+    /// A failed group is undone alone, so an error that ends the transaction concerns all batches.
     func failed(
         _ error: any Error,
         _ batches: [QueuedBatch<MemoryTable>]

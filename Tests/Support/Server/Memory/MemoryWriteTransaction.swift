@@ -113,6 +113,6 @@ struct MemoryWriteTransaction: WriteTransaction {
         _ outcome: WriteOutcome,
         at time: Int64
     ) {
-        state.ledger.put(key, operation, outcome, at: time, bytesMax: limits.ledgerBytes)
+        state.ledger.put(key, operation, outcome, at: time)
     }
 }

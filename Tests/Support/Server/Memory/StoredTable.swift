@@ -29,8 +29,7 @@ struct StoredTable: Sendable {
 
     /// Returns the next commit timestamp.
     ///
-    /// Each has a millisecond of its own. Classic clients page by the milliseconds of rows: see
-    /// ``MemoryReader/list(_:)``.
+    /// Each has a millisecond of its own, because classic clients page by the milliseconds of rows.
     func nextTimestamp(_ now: Int64) -> Int64 { max((clock.timestamp / 1000 + 1) * 1000, now) }
 
     /// Returns the row with the columns of a table; nil if it does not exist.
