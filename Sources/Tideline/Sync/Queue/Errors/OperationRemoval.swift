@@ -90,7 +90,7 @@ struct OperationRemoval {
         }
         switch operation.kind {
         case .insert:
-            // The earlier delete remains: there is no row that the later operations could change.
+            // The earlier delete remains, so the later operations have no row to change.
             try queue.removeFollowing(operation)
             try queue.store.delete(ids: [.string(id)], in: table)
         case .delete:

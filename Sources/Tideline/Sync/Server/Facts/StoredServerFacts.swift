@@ -157,7 +157,7 @@ struct ServerFactChanges {
 
     /// Returns whether operations are due for a server that does not send `Tideline-Schema`.
     ///
-    /// If there is no schedule and `isWanted` is true, one begins.
+    /// Begins a schedule if `isWanted` is true and the store has none.
     func isParkedDue(_ endpoint: String, at now: Date, isWanted: Bool) throws -> Bool {
         guard isWanted else { return false }
         let schedule = try queue.reader.serverFacts.parkedSchedule(endpoint)
