@@ -33,6 +33,10 @@ SIMULATIONS := SimulationTests ServerSimulationTests
 INTEGRATION := IntegrationTests
 # They measure time. Their tests run one after the other, because other tests would take their time.
 DEADLINES := TidelineDeadlineTests ServerDeadlineTests
+# The targets that `make check` builds and runs with the thread sanitizer: the code that the compiler does not check for
+# data races (event loops, C libraries), and clients with servers. `make nightly` runs all targets with it.
+THREADS := SanitizerTests,TidelineHTTPTests,TidelineTLSTests,TidelineTransportTests,$\
+    TidelineServerSQLiteTests,TidelineServerTests,IntegrationTests
 
 # The tests of `make cipher` on Debian 12's SQLCipher: the suites of stores, tables and queues, without the tests that
 # need our server, a search index, SQLite's JSON functions or a newer ALTER TABLE.
@@ -112,8 +116,8 @@ check:
 	    'branches for Apple platforms' 'scripts/apple --self-test' \
 	    'allocations' 'swift build -c release --product allocations && .build/release/allocations --check' \
 	    'dashboard in a browser' 'python3 Tests/Browser/dashboard.py .build/debug/tideline --required' \
-	    'thread: build, self-test' 'scripts/sanitize --self-test thread' \
-	    'thread: tests' 'scripts/sanitize thread'
+	    'thread: build, self-test' 'TIDELINE_TEST_TARGETS=$(THREADS) scripts/sanitize --self-test thread' \
+	    'thread: tests' 'TIDELINE_TEST_TARGETS=$(THREADS) scripts/sanitize thread'
 
 # The checks that take too long for each change.
 nightly: export TIDELINE_TESTS = all

@@ -16,7 +16,7 @@ import TidelineTestKit
         return TestScope.first(40, of: allSeeds)
     }()
 
-    private static let allSeeds = Array(UInt64(0)..<500)
+    private static let allSeeds = Array(UInt64(0)..<200)
 
     @Test("The guarantees hold in each simulation", arguments: seeds)
     func guaranteesHold(seed: UInt64) async throws {

@@ -30,7 +30,7 @@ struct ReferenceRaceTests {
 
     @Test(
         "Concurrent servers leave no orphan",
-        arguments: TestScope.first(3, of: Array(1...12)),
+        arguments: TestScope.first(3, of: Array(1...6)),
         [1000, 2]
     )
     func noOrphans(_ seed: UInt64, _ cascadeRows: Int) async throws {
@@ -133,7 +133,7 @@ struct ReferenceRaceTests {
 
     @Test(
         "A large delete on another server does not undo an insert that was accepted after it",
-        arguments: TestScope.first(2, of: Array(1...8))
+        arguments: TestScope.first(2, of: Array(1...4))
     )
     func acceptedRowsStay(_ seed: UInt64) async throws {
         let url = try PostgresCluster.shared().database()

@@ -277,7 +277,7 @@ private struct OldJob: SyncRecord {
         }
     }
 
-    private static let seeds: [UInt64] = TestScope.first(20, of: Array(0..<200))
+    private static let seeds: [UInt64] = TestScope.first(20, of: Array(0..<40))
 
     /// Returns a record whose doubles have a short binary form, so that their sum does not depend on the order.
     private static func job(_ number: Int, _ random: inout SeededGenerator) -> Job {

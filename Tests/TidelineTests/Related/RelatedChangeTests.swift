@@ -243,7 +243,7 @@ import TidelineTestSupport
     @Test(
         "After random changes, each observed value is that of a fresh read",
         arguments: StoreKind.allCases,
-        TestScope.first(6, of: Array(1...60))
+        TestScope.first(3, of: Array(1...12))
     )
     func changes(kind: StoreKind, seed: Int) async throws {
         try await Firm.withDevice(kind) { device in

@@ -15,7 +15,7 @@ import TidelineTestSupport
     typealias Customer = Firm.Customer
     typealias Job = Firm.Job
 
-    private static let rounds = TestScope.coversAll ? 1500 : 150
+    private static let rounds = TestScope.coversAll ? 500 : 150
     private static let customers = 4
     private static let jobs = 20
     private static let sum = 1000
