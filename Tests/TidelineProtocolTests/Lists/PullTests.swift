@@ -97,7 +97,7 @@ private actor Writers {
         [(1, 1000), (1, 0), (200, 0), (1000, 1000)]
     )
     func noRowIsLost(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
-        for seed in TestScope.first(1, of: 1...10) {
+        for seed in TestScope.first(1, of: 1...3) {
             let lost = try await Self.lost(
                 algorithm,
                 seed: UInt64(seed),
@@ -119,7 +119,7 @@ private actor Writers {
         [(1, 1000), (1, 0), (200, 1000)]
     )
     func noRowIsLostBySmallPages(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
-        for seed in TestScope.first(1, of: 1...10) {
+        for seed in TestScope.first(1, of: 1...3) {
             let lost = try await Self.lost(
                 algorithm,
                 seed: UInt64(seed),
