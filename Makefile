@@ -33,8 +33,9 @@ SIMULATIONS := SimulationTests ServerSimulationTests
 INTEGRATION := IntegrationTests
 # They measure time. Their tests run one after the other, because other tests would take their time.
 DEADLINES := TidelineDeadlineTests ServerDeadlineTests
-# The targets that `make check` builds and runs with the thread sanitizer: the code that the compiler does not check for
-# data races (event loops, C libraries), and clients with servers. `make nightly` runs all targets with it.
+# The test targets that `make check` builds and runs with the thread sanitizer: those for code that the compiler does
+# not check for data races (event loops, C libraries), and those that run clients against servers. `make nightly` builds
+# all test targets with it.
 THREADS := SanitizerTests,TidelineHTTPTests,TidelineTLSTests,TidelineTransportTests,$\
     TidelineServerSQLiteTests,TidelineServerTests,IntegrationTests
 
@@ -69,7 +70,7 @@ report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESU
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run the tests; with the slow ones: ALL=yes'
-	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, thread sanitizer'
+	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, some tests under the thread sanitizer'
 	@echo 'make nightly     both sanitizers, 90,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, an old SQLite and a current one'
 	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL and in memory; make test runs them on SQLite'
