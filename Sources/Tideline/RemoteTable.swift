@@ -5,8 +5,8 @@ import TidelineCore
 
 /// A table on the server.
 ///
-/// Calls bypass the local store and the operation queue, so every call fails while the device is offline. All
-/// errors are ``SyncError``. Every call can throw these codes: `offline` if no response came, which includes an
+/// Calls bypass the local store and the operation queue, so every call fails while the device is offline. All errors
+/// are ``SyncError``. Every call can throw these codes: `offline` if no response arrived, including because of an
 /// untrusted certificate; `unauthorized`, `forbidden`, `tooManyRequests`, `serverError`, `badRequest` and
 /// `badResponse`, depending on the response; `insecureEndpoint` before anything is sent; and `cancelled`. After
 /// `offline` or `cancelled`, the server may have applied the change: read the record before you retry.
@@ -44,9 +44,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// An empty id is replaced by a new lowercase UUID.
     ///
     /// - Throws: ``SyncError`` with code `conflict` if the server already has a row with this id, which is the error's
-    ///   `serverItem`, or if the row refers to a parent that the server does not have, which `brokenReference` names;
-    ///   `ruleBroken` if the row breaks a rule of the server; `rowDoesNotFit` or `invalidID` before anything is sent;
-    ///   or an error that every call can throw.
+    ///   `serverItem`, or if the server does not have a parent that the row refers to, in which case `brokenReference`
+    ///   is set; `ruleBroken` if the row breaks a rule of the server; `rowDoesNotFit` or `invalidID` before anything is
+    ///   sent; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
@@ -71,9 +71,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// were not read.
     ///
     /// - Throws: ``SyncError`` with code `notFound`; `conflict` if the server has a different version, which is the
-    ///   error's `serverItem`, or if the row refers to a parent that the server does not have, which `brokenReference`
-    ///   names; `ruleBroken` if the row breaks a rule of the server; `rowDoesNotFit` or `invalidID` before anything is
-    ///   sent; or an error that every call can throw.
+    ///   error's `serverItem`, or if the server does not have a parent that the row refers to, in which case
+    ///   `brokenReference` is set; `ruleBroken` if the row breaks a rule of the server; `rowDoesNotFit` or `invalidID`
+    ///   before anything is sent; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
@@ -118,7 +118,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
                 where error.code == .conflict && error.brokenReference == nil && row.version == nil
                 && attempts < Self.attemptsMax
             {
-                // Another caller changed the row since the read, and the record does not require a version.
+                // Another caller has changed the row since it was read, and the record has no version to match.
                 attempts += 1
             }
         }
@@ -129,10 +129,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// Reads a record, changes it and stores it, unless another caller changed it in the meantime.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is deleted; `conflict` if another
-    ///   caller changed it in the meantime, in which case a second call may succeed, or if the row refers to a parent
-    ///   that the server does not have, which `brokenReference` names; `ruleBroken` if the row breaks a rule of the
-    ///   server; `rowDoesNotFit`; or an error that every call can throw. Errors of `change` are rethrown; nothing is
-    ///   written in that case.
+    ///   caller changed it in the meantime, in which case a second call may succeed, or if the server does not have a
+    ///   parent that the row refers to, in which case `brokenReference` is set; `ruleBroken` if the row breaks a rule
+    ///   of the server; `rowDoesNotFit`; or an error that every call can throw. Errors of `change` are rethrown;
+    ///   nothing is written in that case.
     @discardableResult
     public func update(
         id: String,
@@ -144,7 +144,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return try await send(record, over: before, stored)
     }
 
-    /// Reads a record from the server; returns it with its row and its encoded form.
+    /// Returns a record from the server with its row and its encoded form.
     @concurrent
     private func decoded(_ id: String) async throws -> (read: Record, stored: Row, before: Row) {
         let (coder, remote) = (try coder(), try remote())
@@ -182,8 +182,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// If the record has a `version`, it must match the server's.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted; `conflict` if the
-    ///   server has a different version; `rowIsReferenced` if rows refer to the row by a reference with the rule
-    ///   `restrict`, which `brokenReference` names; `invalidID`; or an error that every call can throw.
+    ///   server has a different version; `rowIsReferenced` if other rows refer to the row by a reference with the rule
+    ///   `restrict`, in which case `brokenReference` is set; `invalidID`; or an error that every call can throw.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder().encode(record)
@@ -193,8 +193,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// Deletes the record with an id, whatever its version.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted; `rowIsReferenced`
-    ///   if rows refer to the row by a reference with the rule `restrict`, which `brokenReference` names; `invalidID`;
-    ///   or an error that every call can throw.
+    ///   if other rows refer to the row by a reference with the rule `restrict`, in which case `brokenReference` is
+    ///   set; `invalidID`; or an error that every call can throw.
     @concurrent
     public func delete(id: String) async throws { try await delete(id, version: nil) }
 
@@ -202,9 +202,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let (coder, remote) = (try coder(), try remote())
         try ItemID.check(id)
         let response = try await send("DELETE", id: id, version: version, remote)
-        // The server answers without a body. A body, if there is one, must hold the row.
+        // The server answers without a body. If there is a body, it must contain the row.
         if (200..<300).contains(response.status), response.body.isEmpty {
-            // Captive portals send such statuses as well: the table's list shows whether the row is gone.
+            // A captive portal may send the same status, so a query of the table shows whether the row is gone.
             if AnswerProof.isServers(response) { return }
             if try await isGone(id, coder, remote) { return }
             throw Self.unexpected(response, coder, remote)
@@ -289,7 +289,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let response = try await send("GET", id: id, remote)
         if response.status == 404 || response.status == 410 {
             if AnswerProof.isServers(response) { return nil }
-            // A proxy that does not know the path answers with the same status.
+            // A proxy that does not know the path sends the same status.
             if try await isGone(id, coder, remote) { return nil }
             throw Self.unexpected(response, coder, remote)
         }
@@ -458,7 +458,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         do {
             _ = try checked(response, coder, remote)
         } catch var error as SyncError where error.code == .notFound {
-            // A list exists even if a row is missing, so the table is missing, or the whole server.
+            // A table has a list even if it has no rows, so either the table or the whole server is missing.
             error.message = AnswerOutline(response).message(
                 from: remote.endpoint.name,
                 to: "the request to table '\(coder.table.name)'"

@@ -6,8 +6,9 @@ extension SyncClient {
     /// Starts automatic sync: after local changes, on a schedule, when the network returns and when the
     /// server reports changes.
     ///
-    /// Automatic sync is optional: ``SyncContext/push()`` and `pull` do the same work, and an app may call them
-    /// while it runs. Another call continues with the new policy. ``syncStatus`` reports its progress.
+    /// Automatic sync is optional: ``SyncContext/push()`` and `pull` do the same work, and an app may call them while
+    /// automatic sync runs. If automatic sync is already running, another call restarts it with the new policy.
+    /// ``syncStatus`` reports its progress.
     ///
     /// ```swift
     /// try client.startSyncing()
@@ -20,14 +21,14 @@ extension SyncClient {
 
     /// Runs automatic sync until the task is cancelled.
     ///
-    /// It is for simulated time, which runs its own tasks.
+    /// A simulation calls this method because it runs its own tasks in simulated time.
     package func runSyncing(_ policy: SyncPolicy) async throws {
         await SyncRunner(try syncContext.engine(), policy) { _ in }.run()
     }
 
     /// Stops the sync that ``startSyncing(_:)`` started.
     ///
-    /// Everything that it has stored is kept.
+    /// Everything that the sync has stored is kept.
     public func stopSyncing() { automatic.stop() }
 
     /// Resumes automatic sync after a sign-in.
@@ -35,11 +36,12 @@ extension SyncClient {
     /// If a different account was signed in during the last full sync, all tables are synced.
     public func resumeSyncing() { automatic.handle(.token) }
 
-    /// Reports that the signed-in account, its token or its rights have changed, for example by a new role.
+    /// Reports that the signed-in account, its token or its rights have changed, for example because the account has a
+    /// new role.
     ///
     /// The client discards its cached token, so the next request of any push or pull asks
-    /// ``Authentication/token(refreshing:)`` for a new one. Automatic sync syncs everything right away, and opens
-    /// the server's event stream with the new token.
+    /// ``Authentication/token(refreshing:)`` for a new token. Automatic sync then syncs everything immediately and
+    /// opens the server's event stream with the new token.
     ///
     /// ```swift
     /// await client.accountChanged()
@@ -84,8 +86,8 @@ extension SyncClient {
     /// let isDone = try await client.syncOnce(deadline: .seconds(20))
     /// ```
     ///
-    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time. Pulls are sent
-    /// anyway; if they succeed, the wait ends.
+    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time. Pulls are still sent; if
+    /// they succeed, the wait ends.
     ///
     /// Rejected operations are not an error: ``SyncContext/operationErrors()`` returns them, and
     /// ``currentSyncStatus`` includes them unless automatic sync is running.
@@ -123,7 +125,7 @@ extension SyncClient {
                 group.addTask {
                     do {
                         try await engine.environment.sleep(deadline.clampedForTimers)
-                        // A comparison of the schemas that takes longer is not part of the sync.
+                        // The sync is complete even if the schemas are still being compared.
                         if let error = failure.error.withLock({ $0 }) { throw error }
                         return isSynced.isSet
                     } catch is CancellationError {
@@ -145,7 +147,7 @@ extension SyncClient {
 /// The automatic sync of a client.
 final class AutomaticSync: Sendable {
     private struct State {
-        /// The number of the runner's start, so that a stopped runner no longer publishes.
+        /// The number of the latest start; a runner of an earlier start no longer publishes.
         var start = 0
         var runner: SyncRunner?
         var task: Task<Void, Never>?
@@ -203,7 +205,7 @@ final class AutomaticSync: Sendable {
             state.start += 1
             state.work = nil
             defer { (state.runner, state.task) = (nil, nil) }
-            // This holds the lock, so that a runner publishes its status either before this one or not at all.
+            // The lock is held here, so a runner publishes its status either before this one or not at all.
             statuses.publish(.idle)
             return state.task
         }
@@ -244,7 +246,7 @@ final class AutomaticSync: Sendable {
 
 /// A broadcaster of the sync status.
 ///
-/// Each listener receives the latest one.
+/// Each listener receives the latest status.
 final class SyncStatuses: Sendable {
     private struct State {
         var current = SyncStatus.idle
@@ -278,7 +280,7 @@ final class SyncStatuses: Sendable {
     }
 }
 
-/// The error of a single sync, while the schemas are still compared.
+/// The error of a single sync, kept while the schemas are still being compared.
 private final class SyncFailure: Sendable {
     let error = Mutex<SyncError?>(nil)
 }

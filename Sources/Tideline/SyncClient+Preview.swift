@@ -14,7 +14,7 @@ extension SyncClient {
     ///
     /// - Parameters:
     ///   - seed: The records that the store starts with, as if the server had sent them; nothing is queued.
-    ///   - tables: The record types. Those of the seed need not be named.
+    ///   - tables: The record types. The types of the seed may be omitted.
     /// - Returns: A client whose context is initialized.
     /// - Throws: ``SyncError`` if a schema cannot be derived or a record cannot be stored.
     public static func preview(

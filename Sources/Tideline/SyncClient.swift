@@ -12,7 +12,7 @@ public import TidelineCore
 /// let todos = try client.syncTable(TodoItem.self)
 /// ```
 public final class SyncClient: Sendable {
-    /// The server's URL: scheme, host, port, and a path before `/tables` if there is one.
+    /// The server's URL: the scheme, the host, the port, and the path before `/tables`, if there is one.
     public let endpoint: URL
 
     /// The store and the operation queue, with push and pull.
@@ -32,22 +32,22 @@ public final class SyncClient: Sendable {
 
     /// Creates a client.
     ///
-    /// Nothing is sent.
+    /// The initializer sends nothing to the server.
     ///
     /// - Parameters:
     ///   - endpoint: The server's URL. Plain http is rejected unless the server is on this machine: calls that
     ///     would send a request throw ``SyncError`` `insecureEndpoint`. Local reads and changes need no server.
-    ///   - generation: The generation of server at the endpoint. If nil, the client detects it.
-    ///   - transport: The transport that carries requests. If nil, the platform's own.
-    ///   - authentication: The signed-in account and its token. If nil, requests have no token.
+    ///   - generation: The generation of the server at the endpoint. If nil, the client detects it.
+    ///   - transport: The transport that carries requests. If nil, the platform's default transport.
+    ///   - authentication: The signed-in account and its token. If nil, requests are sent without a token.
     ///   - limits: The limits of pushes, pulls and requests.
     ///   - log: Receives messages about the client's work. If nil, nothing is logged.
-    ///   - appName: The app's name in `User-Agent`. If nil, its bundle identifier, or the name of the
-    ///     process.
-    ///   - appVersion: The version of the app. If nil, the one in its bundle. After an update, operations that
-    ///     the server rejected because of a missing table, column or right are retried once.
+    ///   - appName: The app's name in `User-Agent`. If nil, the bundle identifier, or else the name of the process.
+    ///   - appVersion: The version of the app. If nil, the version in the app's bundle. After an update, operations
+    ///     that the server rejected because of a missing table, column or right are retried once.
     ///   - allowsInsecureEndpoint: Whether plain http to another machine is allowed.
-    ///   - environment: The wall clock, ids, randomness and sleep. Tests pass their own.
+    ///   - environment: The source of the wall clock, ids, randomness and sleep. Tests pass their
+    ///     own environment.
     public init(
         endpoint: URL,
         generation: ServerGeneration = .automatic,
@@ -114,7 +114,7 @@ public final class SyncClient: Sendable {
 
     /// Returns the table of a record type on the server.
     ///
-    /// Every call is a request, and fails offline.
+    /// Every call sends a request, and fails while the device is offline.
     ///
     /// ```swift
     /// let done = try await client.table(TodoItem.self).read(where: { $0.complete })
@@ -133,15 +133,15 @@ public final class SyncClient: Sendable {
 
     /// Returns the table of a record type on the device.
     ///
-    /// It works without a network.
+    /// Its reads and changes work without a network.
     ///
     /// ```swift
     /// let todos = try client.syncTable(TodoItem.self)
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `storeNotInitialized` before
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` before a call of
     ///   ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)``, or
-    ///   `unknownTable` if the type was not among its tables.
+    ///   `unknownTable` if the type was not among the tables of that call.
     public func syncTable<Record: SyncRecord>(_ type: Record.Type) throws -> SyncTable<Record> {
         let engine = try syncContext.engine()
         guard let schema = engine.catalog.schema(Record.tableName) else {

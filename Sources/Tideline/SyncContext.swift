@@ -16,7 +16,7 @@ public actor SyncContext {
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast: SyncEvents
     private let projected: ProjectedRows
-    /// The gate of the context, which tables of an earlier `initialize` share with those of a later one.
+    /// The gate that all tables of the context share, even if `initialize` is called more than once.
     private let gate: SyncGate
 
     init(
@@ -55,15 +55,16 @@ public actor SyncContext {
     /// - Parameters:
     ///   - store: The store for the rows and the queue; see ``SQLiteStore``.
     ///   - tables: The record types to synchronize.
-    ///   - schemas: Tables without a type, and declared columns and defaults for tables with one.
+    ///   - schemas: The schemas of tables without a record type, and declared columns and defaults
+    ///     for tables with a record type.
     ///   - conflicts: The policy that resolves conflicts.
-    ///   - tableConflicts: The policies of single tables, by table name.
+    ///   - tableConflicts: The policies of individual tables, by table name.
     ///   - lostRows: The policy for rows that a restored server has lost.
-    /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found and
-    ///   for merge rules of columns that their table does not have, `defaultRequired` for a property that was
-    ///   added to a table with rows and whose default is not known, `newerStore` or `storeFailure` for a
-    ///   store that cannot be opened, and `cancelled` if the task is cancelled while rows are moved to
-    ///   the columns of a changed model; then nothing is changed, and another call restarts the move.
+    /// - Throws: ``SyncError`` with code `invalidModel` if the columns of a type cannot be found or a merge rule names
+    ///   a column that its table does not have, `unknownTable` if `tableConflicts` names an undeclared table,
+    ///   `defaultRequired` if a property without a known default was added to a table with rows, `newerStore` or
+    ///   `storeFailure` if the store cannot be opened, and `cancelled` if the task is cancelled while rows are moved to
+    ///   the columns of a changed model. In that case nothing is changed, and another call restarts the move.
     public func initialize(
         store: any LocalStore,
         tables: [any SyncRecord.Type],
@@ -140,7 +141,7 @@ public actor SyncContext {
         await engine.serverFacts.recall()
         await engine.schemaCheck.recall()
         opened.withLock { $0 = engine }
-        // A suspension before this call did not have the store yet.
+        // A suspension that began before this call could not suspend the store.
         if calls.isSuspended {
             await store.suspend()
             if !calls.isSuspended { store.resume() }
@@ -150,10 +151,10 @@ public actor SyncContext {
     /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)`` has succeeded.
     public var isInitialized: Bool { opened.withLock { $0 != nil } }
 
-    /// Sends the pending operations of all tables, in their order.
+    /// Sends the pending operations of all tables, in queue order.
     ///
-    /// An accepted operation is removed from the queue in the same transaction that stores the server's
-    /// answer. A rejected operation is parked, and those of other rows continue.
+    /// An accepted operation is removed from the queue in the same transaction that stores the server's answer. A
+    /// rejected operation is parked, and the push continues with the operations of other rows.
     ///
     /// ```swift
     /// do {
@@ -164,15 +165,15 @@ public actor SyncContext {
     /// ```
     ///
     /// - Throws: ``PushError`` if an operation could not be sent or was rejected; ``SyncError`` with code
-    ///   `storeNotInitialized`, or `insecureEndpoint` if there is something to send and the
-    ///   endpoint may not be used.
+    ///   `storeNotInitialized`, or `insecureEndpoint` if operations are pending and the client may not use
+    ///   the endpoint.
     @discardableResult
     public func push() async throws -> PushResult { try await engine().pushRunner.push() }
 
-    /// The number of queued operations of the account that is signed in, including parked ones.
+    /// The number of queued operations of the signed-in account, including parked operations.
     ///
-    /// Without a signed-in account, and in an app without accounts, these are the operations that belong to
-    /// no account. ``pendingOperationCounts`` includes those of other accounts.
+    /// Without a signed-in account, and in an app without accounts, these are the operations that belong to no account.
+    /// ``pendingOperationCounts`` also includes the operations of other accounts.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var pendingOperationCount: Int {
@@ -193,7 +194,7 @@ public actor SyncContext {
 
     /// Returns the operations in the queue, in order.
     ///
-    /// The result includes operations of all accounts, and parked ones.
+    /// The result includes parked operations and the operations of all accounts.
     ///
     /// ```swift
     /// for operation in try await client.syncContext.pendingOperations() {
@@ -208,7 +209,7 @@ public actor SyncContext {
 
     /// Returns the operations that wait for the app: the server rejected them, or they cannot be sent.
     ///
-    /// They are stored durably, and include operations of tables that the app does not declare.
+    /// These errors are stored durably, and include operations of tables that the app does not declare.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() {
@@ -217,13 +218,13 @@ public actor SyncContext {
     /// }
     /// ```
     ///
-    /// - Returns: The errors, in the order of the queue, without those of other accounts.
+    /// - Returns: The errors, in the order of the queue, without errors of other accounts.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public func operationErrors() async throws -> [TableOperationError] {
         try await engine().operationErrors.all()
     }
 
-    /// Sends parked operations again, unchanged, with the next push.
+    /// Releases parked operations, so that the next push retries them unchanged.
     ///
     /// ```swift
     /// let count = try await client.syncContext.retryParked { $0.table == "TodoItem" }
@@ -254,7 +255,7 @@ public actor SyncContext {
     ///
     /// - Parameter anonymousWork: Whether to keep these changes. If false, they are discarded, and the rows
     ///   return to the server's last known state.
-    /// - Returns: The number of these operations.
+    /// - Returns: The number of operations that were assigned or discarded.
     /// - Throws: ``SyncError`` with code `unauthorized` if no account is signed in.
     @discardableResult
     public func adopt(anonymousWork: Bool = true) async throws -> Int {
@@ -263,10 +264,10 @@ public actor SyncContext {
 
     /// Removes an account's data from the device, whether the account is signed in or not.
     ///
-    /// This removes the cursors of its pulls, its operations, and every row that no other account's query
-    /// contains and that no other account has changed. If a row belonged to an account that pulls without query
-    /// ids, that account's next pull fetches it again. ``SQLiteStore`` overwrites the removed data and
-    /// truncates its write-ahead log unless another connection uses the log.
+    /// This removes the account's operations, the cursors of its pulls, and every row that is in no other account's
+    /// query and that no other account has changed. If a row belonged to an account that pulls without query ids, that
+    /// account's next pull fetches it again. ``SQLiteStore`` overwrites the removed data and truncates its write-ahead
+    /// log unless another connection uses the log.
     ///
     /// ```swift
     /// try await client.syncContext.purge(account: "anna", force: true)
@@ -281,7 +282,7 @@ public actor SyncContext {
         try await engine().purgeRunner.purge(account: account, force: force)
     }
 
-    /// Explains why a row is on this device in its state, is missing, is outdated, or was not sent.
+    /// Explains why a row has its current state on this device, is missing, is outdated, or was not sent.
     ///
     /// Sends nothing to the server and changes nothing.
     ///
@@ -298,11 +299,11 @@ public actor SyncContext {
         return try await RowExplanation(id, in: schema.name, engine)
     }
 
-    /// Reads several tables in one committed state.
+    /// Reads several tables from one committed state.
     ///
-    /// The closure runs off the caller's actor, on a connection of its own, while other tasks write. All of its
-    /// reads see the same state: the one between two transactions, whatever is committed in the meantime. It should
-    /// be short, because the state that it reads is kept until it ends.
+    /// The closure runs off the caller's actor, on its own connection, while other tasks write. All of its reads see
+    /// the same committed state, even if transactions are committed in the meantime. Keep the closure short, because
+    /// the store keeps that state until the closure returns.
     ///
     /// ```swift
     /// let (list, items) = try await client.syncContext.read { reader in
@@ -323,12 +324,12 @@ public actor SyncContext {
         try await ReadRunner(engine: engine()).run(body).result
     }
 
-    /// Emits the result of a closure that reads several tables, now and after every change of what it read.
+    /// Emits the result of a closure that reads several tables, now and after every change to the data that it read.
     ///
-    /// The closure runs as in ``read(_:)``, so that its result never shows half of a transaction. It runs again after
-    /// a commit that may change the result: one that changes a row that it read by id, a row that is in the result
-    /// of one of its queries or matches the condition, or anything in a table from which it read a sum or SQL. It
-    /// must depend on nothing but the reader. A closure that reads nothing runs once.
+    /// The closure runs as in ``read(_:)``, so that its result never shows half of a transaction. The closure runs
+    /// again after each commit that may change the result. Such a commit changes a row that the closure read by id, a
+    /// row that one of its queries returned or now matches, or any row of a table that it read with a sum or SQL. The
+    /// closure must depend only on the reader. A closure that reads nothing runs once.
     ///
     /// ```swift
     /// for try await overview in client.syncContext.observe({ try Overview($0, list: id) }) {
@@ -336,12 +337,12 @@ public actor SyncContext {
     /// }
     /// ```
     ///
-    /// A sequence may be iterated any number of times. Each iteration begins with the current result, and ends when
-    /// its task is cancelled. No change is missed. While changes follow without a pause, the closure runs once every
+    /// A sequence may be iterated any number of times. Each iteration begins with the current result, and ends when its
+    /// task is cancelled. No change is missed. While changes keep coming, the closure runs once every
     /// ``SyncLimits/observeInterval``, and a listener that does not keep up gets only the newest result. While the
-    /// store cannot be read, the observation waits. An error of the closure ends the iteration with this error.
+    /// store cannot be read, the observation waits. If the closure throws, the iteration ends with its error.
     ///
-    /// A result that is `Equatable` is not emitted again while it stays equal.
+    /// An `Equatable` result is not emitted if it equals the previous result.
     ///
     /// - Parameter body: The closure that reads.
     /// - Returns: The results, as an asynchronous sequence.
@@ -351,9 +352,9 @@ public actor SyncContext {
         observed(isSame: nil, body)
     }
 
-    /// Emits the result of a closure that reads several tables, now and whenever it differs from the last one.
+    /// Emits the result of a closure that reads several tables, now and whenever the result changes.
     ///
-    /// See the other form of this method, for results that cannot be compared.
+    /// See the overload for results that are not `Equatable`.
     public nonisolated func observe<Value: Sendable & Equatable>(
         _ body: @escaping @Sendable (SyncReader) throws -> Value
     ) -> some AsyncSequence<Value, any Error> & Sendable {
@@ -372,9 +373,9 @@ public actor SyncContext {
         })
     }
 
-    /// The progress of push, pull, verification, purge, check and long changes, from now on.
+    /// The events of pushes, pulls, verifications, purges, checks and long changes, from now on.
     ///
-    /// Each use is a separate listener.
+    /// Each access creates a separate listener.
     ///
     /// A listener that does not keep up loses the oldest events.
     ///
@@ -396,7 +397,7 @@ public actor SyncContext {
 }
 
 extension SyncContext {
-    /// Returns the records of a query with their related records, all of one committed state.
+    /// Returns the records of a query with their related records, all from one committed state.
     ///
     /// ```swift
     /// let customers = try Query<Customer>().including(Query<Job>())
@@ -405,7 +406,7 @@ extension SyncContext {
     ///
     /// - Parameters:
     ///   - query: A ``Query`` or a ``RelatedQuery``, as for ``SyncReader/read(_:onDecodingFailure:)``.
-    ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, is an error or is skipped.
+    ///   - onDecodingFailure: Whether a row that does not decode, in any of the tables, is an error or is skipped.
     /// - Returns: The records, or values of type ``WithRelated``.
     /// - Throws: The errors of ``SyncReader/read(_:onDecodingFailure:)``, or ``SyncError`` with code
     ///   `storeNotInitialized`, `storeFailure` or `cancelled`.
@@ -416,16 +417,16 @@ extension SyncContext {
         try await read { try $0.read(query, onDecodingFailure: onDecodingFailure) }
     }
 
-    /// Emits the records of a query with their related records, now and after every change of them.
+    /// Emits the records of a query with their related records, now and after every change to them.
     ///
-    /// Each value is of one committed state. The guarantees and errors are those of `observe(_:)` with a closure. After
-    /// a change, however, only the changed records and their related records are read, if the store knows them and the
-    /// query permits it; <doc:ViewsOverSeveralTables> lists the exceptions.
+    /// Each value shows one committed state. The guarantees and errors are the same as for `observe(_:)` with a
+    /// closure. However, if the store knows which records a commit changed and the query permits it, only the changed
+    /// records and their related records are read again; <doc:ViewsOverSeveralTables> lists the exceptions.
     ///
     /// - Parameters:
     ///   - query: A ``Query`` or a ``RelatedQuery``.
-    ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, ends the iteration or is
-    ///     skipped.
+    ///   - onDecodingFailure: Whether a row that does not decode, in any of the tables, ends the iteration or
+    ///     is skipped.
     /// - Returns: The results, as an asynchronous sequence.
     public nonisolated func observe<Related: IncludableQuery>(
         _ query: Related,
@@ -434,9 +435,9 @@ extension SyncContext {
         observed(query.included, onDecodingFailure, isSame: nil)
     }
 
-    /// Emits the records of a query with their related records, now and whenever they differ from the last ones.
+    /// Emits the records of a query with their related records, now and whenever they change.
     ///
-    /// See the other form of this method, for records that cannot be compared.
+    /// See the overload for records that are not `Equatable`.
     public nonisolated func observe<Related: IncludableQuery>(
         _ query: Related,
         onDecodingFailure: DecodingFailurePolicy = .throw

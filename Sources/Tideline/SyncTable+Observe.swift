@@ -1,4 +1,4 @@
-// SyncTable+Observe: emits the records of a query now and after every change of its table.
+// SyncTable+Observe: emits the records of a query now and after every change to its table.
 
 public import Foundation
 import TidelineCore
@@ -27,7 +27,7 @@ extension SyncTable {
 
     /// Emits the records of a query, now and after every change.
     ///
-    /// Every other overload calls this one.
+    /// The other overloads create such a query from their arguments.
     ///
     /// ```swift
     /// let query = try Query<TodoItem>(where: { !$0.complete }).sorted(by: .ascending(\.text))
@@ -40,7 +40,8 @@ extension SyncTable {
         observe(Result { query.table }, onDecodingFailure)
     }
 
-    /// Emits the record with an id, now and after every change; nil while it does not exist here or does not decode.
+    /// Emits the record with an id, now and after every change; nil while the record does not exist on this device or
+    /// does not decode.
     ///
     /// ```swift
     /// for try await item in todos.observe(id: milk.id) { show(item) }
@@ -72,11 +73,11 @@ extension SyncTable {
     /// A sequence may be iterated any number of times. Each iteration begins with the current records, and
     /// the query runs as long as the iteration lasts.
     ///
-    /// A change that does not affect the result emits no value. A listener that does not keep up
-    /// gets only the newest result. The first change is emitted at once. While more changes follow without a
-    /// pause, the query runs once every ``SyncLimits/observeInterval``, and the newest state comes last.
-    /// A row that does not decode is skipped until it changes. With `onDecodingFailure: .throw` it ends the
-    /// iteration with ``SyncError`` `rowDoesNotFit`; a new iteration begins with the rows of that time.
+    /// A change that does not affect the result emits no value. A listener that does not keep up gets only the newest
+    /// result. The first change is emitted at once. While changes keep coming, the query runs once every
+    /// ``SyncLimits/observeInterval``, and the last value shows the newest state. A row that does not decode is skipped
+    /// until it changes. With `onDecodingFailure: .throw` it ends the iteration with ``SyncError`` `rowDoesNotFit`; a
+    /// new iteration begins with the current rows.
     public func observe(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortTerm<Record>] = [],

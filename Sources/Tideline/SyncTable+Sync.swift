@@ -5,17 +5,18 @@ import Synchronization
 import TidelineCore
 
 extension SyncTable {
-    /// Pushes all pending operations and pulls the changes of the records of a query, as pull-to-refresh needs.
+    /// Pushes all pending operations and pulls the server's changes to the records of a query, as for pull-to-refresh.
     ///
-    /// When it returns, every change made on the device before the call is on the server, and
-    /// every change that was on the server is on the device.
+    /// When the method returns, every change made on the device before the call is on the server,
+    /// and every change that was on the server is on the device.
     ///
     /// ```swift
     /// try await todos.sync(queryID: "openItems", where: { !$0.complete })
     /// ```
     ///
-    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a reachable
-    ///   server have been pulled. Otherwise, the errors of ``pull(queryID:_:)``.
+    /// - Throws: ``PushError`` if an operation could not be sent or is parked. If its status is
+    ///   `operationErrors`, the server's changes have been pulled; with any other status, nothing was pulled.
+    ///   Otherwise, the errors of ``pull(queryID:_:)``.
     @discardableResult
     @concurrent
     public func sync(
@@ -33,7 +34,7 @@ extension SyncTable {
         return result
     }
 
-    /// Pulls the changes of the records of a query that were made on the server; without a query, of all records.
+    /// Pulls the server's changes to the records of a query; without a query, to all records.
     ///
     /// Pushes first: if the push fails for any reason other than parked operations, the pull ends with
     /// its ``PushError``. With a query id, only rows that changed since the last pull of that id are sent;
@@ -47,13 +48,12 @@ extension SyncTable {
     /// - Parameters:
     ///   - queryID: 1 to 50 letters, digits, `-` or `_`, or nil. A different filter under the same id restarts the pull
     ///     from the beginning.
-    ///   - query: The condition of the records; with nil as the query id also an order, a limit and an offset.
+    ///   - query: The condition of the records; if the query id is nil, also an order, a limit and an offset.
     /// - Returns: The number of rows stored and removed, and the number of requests.
-    /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `forbidden`,
-    ///   `tooManyRequests`, `serverError`, `badResponse`, `insecureEndpoint`, `cancelled`,
-    ///   `invalidQueryID`, or `unsupportedQuery` for a query with selected fields, for one with an order, a limit or
-    ///   an offset under a query id, and for one that cannot be written as OData. Pages stored before the error are
-    ///   kept.
+    /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `forbidden`, `tooManyRequests`,
+    ///   `serverError`, `badResponse`, `insecureEndpoint`, `cancelled`, `invalidQueryID`, or `unsupportedQuery` for a
+    ///   query that selects fields, that has an order, a limit or an offset under a query id, or that cannot be written
+    ///   as OData. Pages stored before the error are kept.
     @discardableResult
     @concurrent
     public func pull(
@@ -65,7 +65,7 @@ extension SyncTable {
 
     /// The time when the last pull of this table ended, by this device's wall clock; nil before the first.
     ///
-    /// After a restart of the app it is the time of the last pull that received rows.
+    /// After a restart of the app, this is the time of the last pull that received rows.
     public var lastPull: Date? {
         get async throws {
             if let last = engine.lastPulls.withLock({ $0[name] }) { return last }
@@ -74,7 +74,7 @@ extension SyncTable {
         }
     }
 
-    /// Compares the records that a query id pulled with the server's, in a few small requests.
+    /// Compares the local records of a pull query with the server's records, in a few small requests.
     ///
     /// If the result has no differences, the device and the server have the same rows in the same versions.
     /// Changes since the last pull count as differences. Rows with pending operations are compared with the
@@ -87,7 +87,7 @@ extension SyncTable {
     ///
     /// - Parameters:
     ///   - queryID: The id of a pull; nil compares the whole table.
-    ///   - repair: Whether to fetch the rows that differ and remove those that the server no longer has.
+    ///   - repair: Whether to fetch the rows that differ and remove the rows that the server no longer has.
     /// - Returns: The differences that were found, and how many of them were repaired.
     /// - Throws: The errors of ``pull(queryID:_:)``, or ``SyncError`` with code `invalidQueryID` for an id that was
     ///   never pulled.
@@ -101,7 +101,7 @@ extension SyncTable {
 
     /// Removes the local records of a query; without a query, all records.
     ///
-    /// The server keeps them, and the next pull fetches them again.
+    /// The server keeps these records, and the next pull fetches them again.
     ///
     /// ```swift
     /// try await todos.purge(try Query(where: { $0.complete }))
@@ -126,7 +126,7 @@ extension SyncTable {
         )
     }
 
-    /// Pulls the changes of the records that match a closure.
+    /// Pulls the server's changes to the records that match a closure.
     ///
     /// - Throws: ``PushError``, the errors of ``pull(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for
     ///   an expression that columns cannot express. Errors of the closure are rethrown.
@@ -138,7 +138,7 @@ extension SyncTable {
         try await pull(queryID: queryID, Query(where: condition))
     }
 
-    /// Pushes all pending operations and pulls the changes of the records that match a closure.
+    /// Pushes all pending operations and pulls the server's changes to the records that match a closure.
     ///
     /// - Throws: The errors of ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
     ///   that columns cannot express. Errors of the closure are rethrown.
@@ -163,7 +163,7 @@ extension SyncTable {
 }
 
 extension SyncTable where Record: SyncRecord {
-    /// Pulls the changes of the records that match a predicate.
+    /// Pulls the server's changes to the records that match a predicate.
     ///
     /// - Throws: ``PushError``, the errors of ``pull(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for
     ///   an expression that columns cannot express.
@@ -175,7 +175,7 @@ extension SyncTable where Record: SyncRecord {
         try await pull(queryID: queryID, Query(where: predicate))
     }
 
-    /// Pushes all pending operations and pulls the changes of the records that match a predicate.
+    /// Pushes all pending operations and pulls the server's changes to the records that match a predicate.
     ///
     /// - Throws: The errors of ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
     ///   that columns cannot express.

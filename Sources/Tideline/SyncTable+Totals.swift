@@ -1,6 +1,6 @@
 // SyncTable+Totals: sums, averages, minimums, maximums and groups of the records on the device.
 //
-// Each method is the asynchronous form of one of RecordReading+Totals, and has the same documentation.
+// Each method is the asynchronous form of a method in RecordReading+Totals and has the same documentation.
 
 public import Foundation
 import TidelineCore
@@ -14,7 +14,7 @@ extension SyncTable {
         try await reading { try $0.exists(query) }
     }
 
-    /// Returns whether a record matches a closure over the columns; without a closure, whether there is a record.
+    /// Returns whether a record matches a closure over the columns; without a closure, whether the table has a record.
     ///
     /// - Throws: The errors of ``exists(_:)``. Errors of the closure are rethrown.
     public func exists(
@@ -43,8 +43,8 @@ extension SyncTable {
 
     /// Returns the number of rows and the sum of a column, for all rows of a query or for each value of a column.
     ///
-    /// The typed methods, such as `sum` and `count(by:)`, use it. Groups are in ascending order of their values,
-    /// null first.
+    /// The typed methods, such as `sum` and `count(by:)`, call this method. Groups are in ascending order of their
+    /// values, null first.
     ///
     /// - Parameters:
     ///   - column: The column whose values are added; nil to count rows.
@@ -94,9 +94,9 @@ extension SyncTable where Record: SyncRecord {
 
     /// Returns the sum of a property over the records of a query; zero if no record has a value.
     ///
-    /// The store computes it, and the result is the same as if the app added the property of each record, except that
-    /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
-    /// The query's order, limit and offset are ignored, as for `count`.
+    /// The store computes the sum. The result is the same as if the app added the property of each record, except that
+    /// the last digits of a sum of `Double` values depend on the order of addition. A nil property is not added. The
+    /// query's order, limit and offset are ignored, as for `count`.
     ///
     /// ```swift
     /// let minutes = try await jobs.sum(\.minutes, where: { $0.status == .done })
@@ -299,7 +299,7 @@ extension SyncTable where Record: SyncRecord {
         try await extreme(path, query, isAscending: true)?[keyPath: path]
     }
 
-    /// Returns the smallest value of a property that is not nil; nil if no record has such a value.
+    /// Returns the smallest non-nil value of a property; nil if no record has a value.
     ///
     /// - Throws: The errors of ``read(_:onDecodingFailure:)``.
     public func min<Content>(
@@ -331,7 +331,7 @@ extension SyncTable where Record: SyncRecord {
         try await min(path, Query(where: predicate))
     }
 
-    /// Returns the smallest value of a property that is not nil in the records that match a closure.
+    /// Returns the smallest non-nil value of a property in the records that match a closure.
     ///
     /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func min<Content>(
@@ -341,7 +341,7 @@ extension SyncTable where Record: SyncRecord {
         try await min(path, Query(where: condition))
     }
 
-    /// Returns the smallest value of a property that is not nil in the records that match a predicate.
+    /// Returns the smallest non-nil value of a property in the records that match a predicate.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func min<Content>(
@@ -362,7 +362,7 @@ extension SyncTable where Record: SyncRecord {
         try await extreme(path, query, isAscending: false)?[keyPath: path]
     }
 
-    /// Returns the largest value of a property that is not nil; nil if no record has such a value.
+    /// Returns the largest non-nil value of a property; nil if no record has a value.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(
@@ -394,7 +394,7 @@ extension SyncTable where Record: SyncRecord {
         try await max(path, Query(where: predicate))
     }
 
-    /// Returns the largest value of a property that is not nil in the records that match a closure.
+    /// Returns the largest non-nil value of a property in the records that match a closure.
     ///
     /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func max<Content>(
@@ -404,7 +404,7 @@ extension SyncTable where Record: SyncRecord {
         try await max(path, Query(where: condition))
     }
 
-    /// Returns the largest value of a property that is not nil in the records that match a predicate.
+    /// Returns the largest non-nil value of a property in the records that match a predicate.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(

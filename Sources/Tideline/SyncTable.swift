@@ -5,9 +5,9 @@ import TidelineCore
 
 /// A synchronized table on the device.
 ///
-/// Reads and changes go to the local store. Each change and its operation in the queue are
-/// one transaction. Only ``pull(queryID:_:)``, its overloads and the other sync methods use the network.
-/// The reads with closures and predicates are those of ``ReadableTable``.
+/// Reads and changes go to the local store. A change and its queued operation are stored in one transaction. Only
+/// ``pull(queryID:_:)``, its overloads and the other sync methods use the network. ``ReadableTable`` provides the reads
+/// with closures and predicates.
 public struct SyncTable<Record: Sendable>: ReadableTable {
     let engine: SyncEngine
     let coder: RecordCoder<Record>
@@ -61,11 +61,11 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     /// Changes a record and queues the update.
     ///
-    /// Only the columns that the app changed are written. The record's `version`, or else its `updatedAt`,
-    /// identifies the state that the app read. If only pushes of this device replaced that state since, it
-    /// counts as the current one. If another device replaced it, the update is based on the older version, and
-    /// the push reports a conflict. A record of a new row has neither value, and identifies the inserted row
-    /// even after it was pushed.
+    /// Only the columns that the app changed are written. The record's `version`, or else its `updatedAt`, identifies
+    /// the state that the app read. If only pushes from this device have replaced that state, it still counts as the
+    /// current state. If another device has replaced it, the update is based on the older version, and the push reports
+    /// a conflict. A record that was just inserted has neither value; it identifies the inserted row even after the
+    /// insert was pushed.
     ///
     /// A record that was read with ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. If
     /// the row has different values there, the update throws ``SyncError`` with code `partialRecord`: use
@@ -135,7 +135,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         }
     }
 
-    /// Reads a stored row; returns it with its record and that record's encoded form.
+    /// Returns a stored row, its record, and the encoded form of that record.
     @concurrent
     private func decoded(_ id: String) async throws -> (stored: Row, read: Record, before: Row) {
         let table = name
@@ -149,8 +149,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ///
     /// Does nothing if the device does not have the record. See <doc:Relations>.
     ///
-    /// The record identifies the state that the app read: the push reports a conflict if another device changed
-    /// the row since.
+    /// The record identifies the state that the app read: the push reports a conflict if another device has changed the
+    /// row since then.
     ///
     /// - Throws: ``SyncError`` with code `rowIsReferenced`, `transactionTooLarge` if more than
     ///   ``SyncLimits/cascadeRowsMax`` other records would change, `otherAccount` or `storeFailure`.
@@ -257,8 +257,8 @@ extension SyncTable {
     /// for hit in try await todos.search("oat mil*") { show(hit.snippet(\.text)) }
     /// ```
     ///
-    /// ``Columns/matching(_:)`` explains the text. A search text without words finds the first records by id, without
-    /// matches.
+    /// ``Columns/matching(_:)`` describes the syntax of the search text. If the search text has no words, the result is
+    /// the first records by id, without matches.
     ///
     /// - Parameters:
     ///   - text: The words to search for.
@@ -281,13 +281,13 @@ extension SyncTable {
         try hits(try await searchedRows(query), .throw)
     }
 
-    /// Emits the records that contain all words of a search text, now and after every change of the table.
+    /// Emits the records that contain all words of a search text, now and after every change to the table.
     ///
     /// ```swift
     /// for try await hits in todos.observeSearch("oat mil*") { show(hits) }
     /// ```
     ///
-    /// A change that leaves the result the same emits no value. A row that does not decode is skipped. The iteration
+    /// A change that does not affect the result emits no value. A row that does not decode is skipped. The iteration
     /// throws the errors of a search.
     public func observeSearch(
         _ text: String,
@@ -309,7 +309,7 @@ extension SyncTable {
         return query
     }
 
-    /// The maximum number of records of a search, each of which costs two excerpts for each column.
+    /// The maximum number of records that a search returns; each record needs two excerpts for each column.
     private static var hitsMax: Int { 1000 }
 
     func searchedRows(_ query: TableQuery) async throws -> [SearchedRow] {
@@ -342,7 +342,7 @@ extension SyncTable where Record: SyncRecord {
         try await found(try searchQuery(text, Query(where: predicate), limit))
     }
 
-    /// Emits the records that contain all words of a search text and match a predicate, now and after every change of
+    /// Emits the records that contain all words of a search text and match a predicate, now and after every change to
     /// the table.
     ///
     /// The iteration throws the errors of a search with a predicate.

@@ -72,7 +72,7 @@ enum Command {
         }
     }
 
-    /// Prints one or several lines.
+    /// Prints one or more lines.
     static func printLine(_ text: String) throws(Failure) {
         do {
             try Output.print(text)

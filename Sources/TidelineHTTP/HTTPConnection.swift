@@ -23,7 +23,7 @@ final class HTTPConnection: @unchecked Sendable {
         case reading
         /// The handler's task is running; nothing is read.
         case handling
-        /// The answer is being sent; no request is read.
+        /// The response is being sent; no request is read.
         case answering
         /// The answer continues until one side ends it; nothing is read.
         case streaming

@@ -1,10 +1,12 @@
-// ConfinedReads: statements that an app wrote, confined by SQLite's authorizer to reading some tables.
+// ConfinedReads: runs statements that an app wrote; SQLite's authorizer confines them to reading
+// certain tables.
 //
-// SQLite calls the authorizer while it compiles a statement, and again whenever it recompiles the statement after a
-// change of the schema. The callback of a connection is set once, because each call that sets one expires all prepared
-// statements. It allows everything except while a confined statement is compiled or runs. Confined statements have
-// their own cache: one that was compiled without the authorizer is never run as a confined one, nor the other way
-// round.
+// SQLite calls the authorizer while it compiles a statement, and again whenever it recompiles the
+// statement after a schema change. The callback of a connection is set only once, because setting
+// it expires all prepared statements. The callback allows everything except while a confined
+// statement is being compiled or is running. Confined statements have a separate cache. A statement
+// that was compiled without the authorizer is therefore never run as a confined statement, and the
+// reverse.
 
 import Foundation
 import TidelineCore
@@ -15,42 +17,45 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// The reason why a confined statement is not allowed.
+/// The reason that a confined statement is not allowed.
 package enum ConfinementError: Error, Sendable, Hashable {
-    /// It reads a table that is not among the allowed ones.
+    /// The statement reads a table that is not allowed.
     case table(String)
-    /// It calls a function that is not among the allowed ones.
+    /// The statement calls a function that is not allowed.
     case function(String)
-    /// It does something other than reading.
+    /// The statement does something other than reading.
     case notARead
-    /// The text has no statement.
+    /// The text contains no statement.
     case noStatement
-    /// The text has more than one statement.
+    /// The text contains more than one statement.
     case severalStatements
-    /// The text has placeholders without a value.
+    /// The text contains placeholders without a value.
     case placeholders
-    /// This version of SQLite does not report each table that a statement reads.
+    /// This version of SQLite does not report every table that a statement reads.
     case tooOld
 }
 
-/// The confined statements of one connection, and the callback that confines them.
+/// The confined statements of a connection, and the callback that confines them.
 ///
-/// It belongs to one connection, and only the thread that uses the connection accesses it.
+/// The object belongs to one connection, and only the thread that uses the connection accesses the
+/// object.
 final class ConfinedReads {
-    /// A compiled statement with the tables that it reads.
+    /// A compiled statement, with the tables that it reads.
     struct Entry {
         let statement: Statement
         let tables: Set<String>
     }
 
     private var entries = GenerationCache<String, Entry>(countMax: 32)
-    /// Whether the callback was set.
+    /// Whether the callback has been set.
     private var isSet = false
-    /// The tables that may be read, in lower case; nil while no confined statement is compiled or runs.
+    /// The tables that may be read, in lower case; nil while no confined statement is being
+    /// compiled or is running.
     private var allowed: Set<String>?
-    /// The allowed tables that were read, in lower case.
+    /// The allowed tables that have been read, in lower case.
     private var tables: Set<String> = []
-    /// Names without columns that are not allowed tables: common table expressions, or other tables.
+    /// Names from which no column is read and that are not allowed tables: common table expressions
+    /// or other tables.
     private var unknown: Set<String> = []
     private var denial: ConfinementError?
 
@@ -74,7 +79,7 @@ final class ConfinedReads {
                 tables.insert(name)
                 return SQLITE_OK
             }
-            // The rows of these tables come from an argument.
+            // These table functions get their rows from an argument.
             if ["json_each", "json_tree"].contains(name) { return SQLITE_OK }
             if second.isEmpty {
                 unknown.insert(first)
@@ -94,7 +99,7 @@ final class ConfinedReads {
         return SQLITE_DENY
     }
 
-    /// The functions of SQLite that read nothing but their arguments and the time.
+    /// The SQLite functions that read nothing except their arguments and the time.
     private static let functions: Set<String> = [
         "->", "->>", "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg",
         "ceil", "ceiling", "char", "coalesce", "concat", "concat_ws", "cos", "cosh", "count",
@@ -114,7 +119,7 @@ final class ConfinedReads {
 }
 
 extension ConfinedReads {
-    /// Runs `body` with a statement of a connection; see `Database.readConfined`.
+    /// Runs `body` with a statement on a connection; see `Database.readConfined`.
     func read<Result>(
         _ sql: String,
         _ values: [SQLValue],
@@ -138,11 +143,11 @@ extension ConfinedReads {
                 entry.statement.clearBindings()
             }
             try entry.statement.bind(values)
-            // A statement without a time limit can still be stopped.
+            // Without a time limit, the statement could not be stopped.
             let result = try database.limitTime(.seconds(365 * 86_400), stop: stop) {
                 try body(entry.statement)
             }
-            // SQLite compiles a cached statement again after a change of the schema.
+            // SQLite recompiles a cached statement after a schema change.
             try checkUnknown(database)
             return (result, entry.tables.union(tables))
         } catch {
@@ -152,7 +157,8 @@ extension ConfinedReads {
 
     private func setAuthorizer(of database: Database) {
         isSet = true
-        // The first use on a connection declares these tables, which the authorizer would reject as a change.
+        // The first use of these table functions on a connection declares them, which the
+        // authorizer would reject as a change.
         _ = try? database.prepareOnce("SELECT 1 FROM json_each('[]'), json_tree('[]')")
         sqlite3_set_authorizer(
             database.handle,
@@ -167,7 +173,7 @@ extension ConfinedReads {
 
     private func statement(_ sql: String, _ database: Database) throws -> Entry {
         (tables, unknown) = ([], [])
-        // The allowed tables of a connection only grow.
+        // A connection's set of allowed tables only grows, so a cached statement stays allowed.
         if let entry = entries.value(sql) {
             entry.statement.prepareForReuse()
             return entry
@@ -186,7 +192,8 @@ extension ConfinedReads {
         return entry
     }
 
-    /// Compiles the first statement in a string; returns nil for spaces and comments, and the rest of the string.
+    /// Compiles the first statement in a string, and returns it with the rest of the string; the
+    /// statement is nil for white space and comments.
     private func prepareFirst(
         of sql: String,
         _ database: Database
@@ -204,7 +211,7 @@ extension ConfinedReads {
         return (pointer.map { Statement($0, database) }, rest)
     }
 
-    /// Compiles the text after the first statement: nil for spaces and comments.
+    /// Compiles the text after the first statement; nil if there are only white space and comments.
     private func prepareRest(_ rest: String, _ database: Database) throws -> Statement? {
         var rest = rest
         while !rest.isEmpty {
@@ -215,9 +222,9 @@ extension ConfinedReads {
         return nil
     }
 
-    /// Checks the tables from which no column is read.
+    /// Checks the names from which no column is read.
     ///
-    /// For these, SQLite does not say whether the name is a table or a common table expression.
+    /// For these names, SQLite does not say whether they are tables or common table expressions.
     private func checkUnknown(_ database: Database) throws {
         guard !unknown.isEmpty else { return }
         let (names, allowed) = (unknown, allowed)
@@ -237,7 +244,7 @@ extension ConfinedReads {
             let sql = "SELECT 1 FROM \(catalog) WHERE name = ?1 COLLATE NOCASE"
             if try database.integer(sql, [.text(name)]) != nil { return true }
         }
-        // SQLite before 3.16 has no list of its modules.
+        // SQLite before 3.16 cannot list its modules.
         let modules = try database.prepareOnce("PRAGMA module_list")
         while try modules.step() {
             if modules.text(0).lowercased() == name.lowercased() { return true }

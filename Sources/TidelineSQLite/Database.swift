@@ -1,7 +1,7 @@
-// Database: one SQLite connection with its prepared statements.
+// Database: an SQLite connection with its prepared statements.
 //
 // A connection has one owner, which lends it to one thread at a time (DatabaseThreads, or a lock).
-// It is opened without SQLite's own mutex.
+// The connection is opened without SQLite's own mutex.
 
 import Foundation
 import Synchronization
@@ -13,21 +13,23 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// One SQLite connection.
+/// An SQLite connection.
 ///
-/// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by two at
-/// once. Only `DatabaseThreads` and `DatabasePool` share connections between threads. The first assigns each
-/// connection to one thread; the second lends a connection to one caller at a time.
+/// `@unchecked Sendable`: the class wraps a C handle that may move between threads but must not be
+/// used by two threads at once. Only `DatabaseThreads` and `DatabasePool` share connections between
+/// threads. `DatabaseThreads` assigns each connection to one thread, and `DatabasePool` lends a
+/// connection to one caller at a time.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
         /// Creates the file if it does not exist, and switches it to WAL mode.
         case readWrite
-        /// Like `readWrite`, but does not create the file, which was opened before.
+        /// Like `readWrite`, but does not create the file, because it has been opened before.
         case writer
-        /// Does not create the file or change its settings.
+        /// Neither creates the file nor changes its settings.
         case existing
         case readOnly
-        /// Reads a file that no process writes to, without locks and without creating files next to it.
+        /// Reads a file to which no process writes, without locks and without creating files next
+        /// to it.
         case frozen
     }
 
@@ -40,15 +42,17 @@ package final class Database: @unchecked Sendable {
     /// Whether commits wait for the disk.
     private var flushes = true
     let transactionState = TransactionState()
-    /// How long the connection waits for the locks of other connections, in milliseconds.
+    /// The time for which the connection waits for locks of other connections, in milliseconds.
     private let busyMilliseconds: Int32
-    /// Whether the handle is closed; another thread may interrupt it at any time.
+    /// Whether the handle is closed; a lock is needed because another thread may interrupt the
+    /// handle at any time.
     private let isClosed = Mutex(false)
 
-    /// Opens a file, or creates it; WAL, `synchronous=FULL`.
+    /// Opens a file, or creates one, in WAL mode with `synchronous=FULL`.
     ///
-    /// Without a key, the file is read as unencrypted. With `isIncremental`, a new file can return free pages
-    /// to the system (`auto_vacuum`); an existing file can do so only after it is rewritten.
+    /// Without a key, the file is read as an unencrypted file. If `isIncremental` is true, a new
+    /// file can return free pages to the file system (`auto_vacuum`). An existing file can do so
+    /// only after it has been rewritten.
     package init(
         path: String,
         key: DatabaseKey? = nil,
@@ -67,16 +71,18 @@ package final class Database: @unchecked Sendable {
         self.busyMilliseconds = busyMilliseconds
         sqlite3_extended_result_codes(pointer, 1)
         LockWait.set(busyMilliseconds, on: pointer)
-        // Not every SQLite has this setting, so code that relies on it checks as well.
+        // Not every SQLite library has this setting, so code that relies on it performs its own
+        // check.
         tl_refuse_quoted_texts(pointer)
-        // The object is initialized now, so a throw below runs `deinit`, which closes the file.
+        // All properties are now initialized, so an error that is thrown below runs `deinit`, which
+        // closes the file.
         if let key {
             try key.apply(to: pointer)
-            // Temporary files of sorts and rollbacks on disk are not encrypted.
+            // Temporary files on disk, for sorts and rollbacks, would not be encrypted.
             try execute("PRAGMA temp_store = MEMORY")
         }
         try readFirstPage(key)
-        // This precedes the first write, because the setting is stored in the first page.
+        // This must precede the first write, because the setting is stored in the first page.
         if isIncremental { try execute("PRAGMA auto_vacuum = INCREMENTAL") }
         if mode == .readWrite || mode == .writer {
             let journal = try turnIntoWAL(busyMilliseconds)
@@ -107,7 +113,7 @@ package final class Database: @unchecked Sendable {
 
     /// Reads the first page, which fails if the file is not a database or the key is wrong.
     ///
-    /// SQLCipher 4 reads a file of SQLCipher 3 only with that version's settings.
+    /// SQLCipher 4 can read a file from SQLCipher 3 only with the settings of that version.
     private func readFirstPage(_ key: DatabaseKey?) throws {
         let read = "SELECT count(*) FROM sqlite_master"
         do {
@@ -122,7 +128,7 @@ package final class Database: @unchecked Sendable {
 
     deinit { close() }
 
-    /// Closes the connection; its owner must not use it afterwards.
+    /// Closes the connection; its owner must not use it afterward.
     package func close() {
         isClosed.withLock { isClosed in
             guard !isClosed else { return }
@@ -133,12 +139,13 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// Copies the log into the database, and truncates the log if no connection reads it.
+    /// Copies the log into the database, and truncates the log if no connection is reading it.
     package func foldLog() throws {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Truncates the log if no connection is reading, writing or checkpointing it; does not wait for one.
+    /// Truncates the log without waiting, if no connection is reading, writing, or checkpointing
+    /// the log.
     ///
     /// - Returns: Whether the log is empty.
     /// - Throws: ``SQLiteError``
@@ -146,8 +153,8 @@ package final class Database: @unchecked Sendable {
 
     /// Runs a checkpoint that waits up to `milliseconds` for other connections.
     ///
-    /// - Returns: Whether it was completed; a passive checkpoint counts as completed even if readers kept it from copying
-    ///   all pages.
+    /// - Returns: Whether the checkpoint was completed. A passive checkpoint also counts as
+    ///   completed if readers kept it from copying all pages.
     /// - Throws: ``SQLiteError``
     package func checkpoint(_ mode: CheckpointMode, waiting milliseconds: Int32) throws -> Bool {
         LockWait.set(milliseconds, on: handle)
@@ -155,11 +162,11 @@ package final class Database: @unchecked Sendable {
         return try checkpoint(mode) != nil
     }
 
-    /// Switches the file to WAL mode; returns the resulting mode.
+    /// Switches the file to WAL mode and returns the resulting journal mode.
     ///
-    /// SQLite does not wait here for other processes, such as one that opens the same file for the
-    /// first time at the same moment (`sqlite3BtreeSetVersion` asks for the lock while it holds
-    /// one), so this retries.
+    /// SQLite does not wait here for other processes, for example for one that opens the same file
+    /// for the first time at the same moment (`sqlite3BtreeSetVersion` requests the lock while it
+    /// already holds one). This method therefore retries.
     private func turnIntoWAL(_ busyMilliseconds: Int32) throws -> String {
         for _ in 0..<(busyMilliseconds / LockWait.step) {
             do {
@@ -188,14 +195,14 @@ package final class Database: @unchecked Sendable {
         return error
     }
 
-    /// Runs statements without parameters and results.
+    /// Runs statements that have no parameters and no results.
     package func execute(_ sql: String) throws {
         try transactionState.check()
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw failure(code, sql) }
     }
 
-    /// Returns a prepared statement, which is cached for the next use of the same SQL.
+    /// Returns a prepared statement, and caches it for the next use of the same SQL.
     package func prepare(_ sql: String) throws -> Statement {
         if let statement = statements.value(sql) {
             statement.prepareForReuse()
@@ -208,23 +215,23 @@ package final class Database: @unchecked Sendable {
 
     /// The size of a writer's page cache, for the pages that a large transaction changes.
     ///
-    /// An index of random ids touches many pages. With SQLite's default of 2 MiB, they would be written to the
-    /// log and read again during the transaction.
+    /// An index of random ids touches many pages. With SQLite's default of 2 MiB, these pages would
+    /// be written to the log and read again during the transaction.
     private static let writerCacheKibibytes = 8192
 
-    /// The number of pages at which the log is checkpointed (16 MiB).
+    /// The length of the log at which it is checkpointed, in pages (16 MiB).
     ///
-    /// Many transactions change the same page, which is then copied only once.
+    /// Many transactions change the same page, and a checkpoint copies that page only once.
     private static let checkpointPages = 4000
 
-    /// The size of the log that is kept on the disk after it was longer.
+    /// The size to which a longer log is cut on the disk.
     private static let logBytesKept = 32 << 20
 
-    /// The maximum number of statements of a generation in the cache, because the number of different filters
-    /// is unlimited.
+    /// The maximum number of statements in a generation of the cache; it is limited because the
+    /// number of different filters is not.
     private static let statementsMax = 128
 
-    /// Returns a prepared statement that is not cached.
+    /// Returns a prepared statement without caching it.
     package func prepareOnce(_ sql: String) throws -> Statement {
         var pointer: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -245,23 +252,26 @@ package final class Database: @unchecked Sendable {
     /// The number of rows that all statements of this connection have changed.
     package var totalChanges: Int { Int(sqlite3_total_changes(handle)) }
 
-    /// The integer key of the row that was inserted last.
+    /// The integer key of the most recently inserted row.
     package var lastID: Int64 { sqlite3_last_insert_rowid(handle) }
 
     /// Whether a transaction is open.
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// Runs `body` in one transaction, which is committed when it returns and rolled back when it throws.
+    /// Runs `body` in a transaction, which is committed when `body` returns and rolled back when it
+    /// throws.
     ///
-    /// Without `isFlushed`, the commit does not wait for the disk. A flush includes all earlier transactions.
+    /// If `isFlushed` is false, the commit does not wait for the disk. A flush includes all earlier
+    /// transactions.
     ///
-    /// At some errors, such as a full disk or a damaged search index, SQLite rolls back the whole transaction. All
-    /// later statements of `body` then throw the same error, because each would commit a transaction of its own.
+    /// On some errors, such as a full disk or a damaged search index, SQLite rolls back the whole
+    /// transaction. All later statements of `body` then throw the same error, because otherwise
+    /// each statement would commit a separate transaction.
     package func transaction<Result>(
         isFlushed: Bool = true,
         _ body: () throws -> Result
     ) throws -> Result {
-        // The setting is changed only when needed, and before the transaction that depends on it.
+        // The setting is changed only if necessary, and before the transaction that depends on it.
         if isFlushed != flushes {
             try execute("PRAGMA synchronous = \(isFlushed ? "FULL" : "NORMAL")")
             flushes = isFlushed
@@ -279,24 +289,24 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// Runs `body`, which only reads, on one snapshot of the database.
+    /// Runs `body`, which may only read, on a single snapshot of the database.
     ///
-    /// The snapshot is always released, because the connection would otherwise continue to read it. If an error
-    /// ends it early, all later statements of `body` throw the same error.
+    /// The snapshot is always released, because otherwise the connection would continue to read it.
+    /// If an error ends the snapshot early, all later statements of `body` throw the same error.
     package func snapshot<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("BEGIN").run()
         transactionState.begin()
         defer {
             transactionState.end()
-            // An expired time limit would interrupt this statement as well.
+            // An expired time limit would also interrupt this statement.
             deadline.suspend { try? prepare("COMMIT").run() }
             if isInTransaction { deadline.suspend { try? execute("ROLLBACK") } }
         }
         return try body()
     }
 
-    /// Runs `body` in a savepoint, within an open transaction; if it throws, only its own writes are rolled
-    /// back.
+    /// Runs `body` in a savepoint of an open transaction; if `body` throws, only its own writes are
+    /// rolled back.
     package func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("SAVEPOINT one").run()
         do {
@@ -312,7 +322,8 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// Returns one integer; nil if there is no row or the value is null.
+    /// Returns the integer in the first column of the first row; nil if there is no row or the
+    /// value is null.
     package func integer(_ sql: String, _ bindings: [SQLValue] = []) throws -> Int64? {
         let statement = try prepare(sql)
         defer { statement.reset() }
@@ -321,14 +332,15 @@ package final class Database: @unchecked Sendable {
         return statement.integer(0)
     }
 
-    /// Interrupts the running statement of this connection; any thread may call it.
+    /// Interrupts this connection's running statement; any thread may call this method.
     package func interrupt() {
         isClosed.withLock { if !$0 { sqlite3_interrupt(handle) } }
     }
 
-    /// Runs `body` and interrupts a statement that exceeds the time limit.
+    /// Runs `body`, and interrupts a statement that exceeds the time limit.
     ///
-    /// The time begins at `start`, or now. The statement is also interrupted when `stop` is set.
+    /// The time starts at `start`, or now if `start` is nil. The statement is also interrupted when
+    /// `stop` is set.
     package func limitTime<Result>(
         _ limit: Duration,
         since start: QueryStart? = nil,
@@ -342,14 +354,15 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement that exceeded the time limit was running for most of the time.
+    /// Whether the last statement that exceeded the time limit was actually running for most of the
+    /// time.
     ///
     /// If not, the machine was busy, and a retry may finish in time.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
-    /// Runs `body` and interrupts statements that have used up their time slice.
+    /// Runs `body`, and interrupts statements that have used up their time slice.
     ///
-    /// The time slice is checked only within ``limitTime(_:since:stop:_:)``.
+    /// The time slice is checked only inside ``limitTime(_:since:stop:_:)``.
     package func share<Result>(
         until hasHadShare: (() -> Bool)?,
         _ body: () throws -> Result
@@ -359,16 +372,18 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement within ``share(until:_:)`` was interrupted because its time slice was used up.
+    /// Whether the last statement in ``share(until:_:)`` was interrupted because it had used up its
+    /// time slice.
     package var hasYielded: Bool { deadline.hasYielded }
 
-    /// Runs `body` with a statement that may only read certain tables.
+    /// Runs `body` with a statement that may read only certain tables.
     ///
-    /// `sql` is one statement, with a placeholder for each of the values. `allowed` are the tables that it may read, in
-    /// lower case. `body` steps through the statement, and must use this connection for nothing else; it is interrupted
-    /// when `stop` is set.
+    /// `sql` is a single statement, with a placeholder for each value. `allowed` contains the
+    /// tables that the statement may read, in lower case. `body` steps through the statement, and
+    /// must not use this connection for anything else. The statement is interrupted when `stop` is
+    /// set.
     ///
-    /// - Returns: The result, and the tables that the statement reads, in lower case.
+    /// - Returns: The result of `body`, and the tables that the statement reads, in lower case.
     /// - Throws: ``ConfinementError`` if the statement is not allowed.
     package func readConfined<Result>(
         _ sql: String,
@@ -383,13 +398,14 @@ package final class Database: @unchecked Sendable {
     /// The number of cached statements.
     package var statementsKept: Int { statements.count }
 
-    /// Makes closing the connection skip the checkpoint, which would take time and locks, and keep the log.
+    /// Keeps the log when the connection is closed, because the usual checkpoint would take time
+    /// and locks.
     package func keepLog() { tl_keep_log(handle) }
 
-    /// Leaves checkpoints of the write-ahead log to the observer.
+    /// Leaves checkpoints of the write-ahead log to an observer.
     ///
-    /// After each commit, the observer is called with the size of the log in pages, and commits no longer run
-    /// checkpoints.
+    /// After each commit, the observer is called with the length of the log in pages. Commits no
+    /// longer run checkpoints themselves.
     package func observeLog(_ observe: @escaping @Sendable (_ pages: Int) -> Void) {
         let observer = LogObserver(observe)
         sqlite3_wal_hook(
@@ -407,8 +423,9 @@ package final class Database: @unchecked Sendable {
 
     /// Runs a checkpoint of the write-ahead log.
     ///
-    /// - Returns: Nil if another reader or writer prevented the checkpoint for longer than this connection
-    ///   waits; otherwise the number of pages in the log, and how many of them are in the database.
+    /// - Returns: Nil if another reader or writer blocked the checkpoint for longer than this
+    ///   connection waits; otherwise, the number of pages in the log and how many of them are in
+    ///   the database.
     package func checkpoint(_ mode: CheckpointMode) throws -> (pages: Int, copied: Int)? {
         let statement = try prepare("PRAGMA wal_checkpoint(\(mode.rawValue))")
         defer { statement.reset() }
@@ -416,7 +433,7 @@ package final class Database: @unchecked Sendable {
         return (Int(statement.integer(1)), Int(statement.integer(2)))
     }
 
-    /// Calls the observer for each row written through this connection.
+    /// Calls the observer for each row that is written through this connection.
     package func observeWrites(_ observer: TableWriteObserver) {
         sqlite3_update_hook(
             handle,

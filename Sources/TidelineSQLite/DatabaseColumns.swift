@@ -1,4 +1,5 @@
-// DatabaseColumns: the columns of a table in the file, and the features of this version of SQLite for changing them.
+// DatabaseColumns: the columns of a table in the file, and the features that this SQLite version
+// has for changing them.
 
 import TidelineCore
 
@@ -15,9 +16,10 @@ package struct DeclaredColumn: Hashable, Sendable {
 }
 
 extension Database {
-    /// Returns the columns of a table, in their order; none if the table does not exist.
+    /// Returns the columns of a table, in order; empty if the table does not exist.
     ///
-    /// The statement is not cached, because it returns the schema at the time of its preparation.
+    /// The statement is not cached, because a cached statement would return the schema at the time
+    /// of its preparation.
     package func columns(of table: String) throws -> [DeclaredColumn] {
         let statement = try prepareOnce("PRAGMA table_info(\(Identifier(table).quoted))")
         var columns: [DeclaredColumn] = []
@@ -27,7 +29,7 @@ extension Database {
         return columns
     }
 
-    /// Returns a number that changes with each change of a table or an index in the file.
+    /// Returns a number that changes whenever a table or index in the file changes.
     package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
 
     /// Whether this version of SQLite supports JSON; Debian 12's SQLCipher does not.
@@ -36,17 +38,19 @@ extension Database {
     /// Whether this version of SQLite has `ON CONFLICT DO UPDATE` (3.24).
     package static let hasUpsert = sqlite3_libversion_number() >= 3_024_000
 
-    /// Whether SQLite calls the authorizer for tables of which it reads no column, as in `count(*)` (since 3.19).
+    /// Whether SQLite calls the authorizer for tables from which no column is read, as in
+    /// `count(*)` (3.19 and later).
     package static let reportsAllTables = sqlite3_libversion_number() >= 3_019_000
 
-    /// Whether the tokenizer of this version of SQLite folds all accents (3.27) and supports categories of characters
-    /// (3.25).
+    /// Whether this SQLite version's tokenizer folds all accents (3.27) and supports character
+    /// categories (3.25).
     package static let foldsAllAccents = sqlite3_libversion_number() >= 3_027_000
 
     /// Whether this version of SQLite has full-text search (FTS5); Debian 12's SQLCipher does not.
     package var hasFullTextSearch: Bool { (try? prepareOnce("SELECT fts5(?1)")) != nil }
 
-    /// Whether this version of SQLite has window functions (3.25) and JSON (3.38, before as an option).
+    /// Whether this version of SQLite has window functions (3.25) and JSON (3.38, optional before
+    /// that).
     package static let readsRowsOfKeys: Bool = {
         let version = sqlite3_libversion_number()
         let hasJSON =

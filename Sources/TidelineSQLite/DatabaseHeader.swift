@@ -1,7 +1,7 @@
-// DatabaseHeader: the first bytes of a database file, which show how to open it.
+// DatabaseHeader: the first bytes of a database file, which show how to open the file.
 //
-// SQLite's own file handle reads the header, because closing another descriptor would release the locks that other
-// connections of this process hold on the file.
+// The header is read through SQLite's own file handle. Closing a separate descriptor would release
+// the locks that other connections of this process hold on the file.
 
 #if SQLCipher
 import CSQLCipher
@@ -9,9 +9,9 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// The contents of an SQLite file's header; in WAL mode, the log may have newer contents.
+/// The contents of an SQLite file's header; in WAL mode, the log may contain newer values.
 package struct DatabaseHeader: Hashable, Sendable {
-    /// Whether the file begins like an SQLite database.
+    /// Whether the file begins with SQLite's signature.
     package var isDatabase: Bool
     /// Whether the file is in WAL mode.
     package var isWAL: Bool
@@ -40,7 +40,7 @@ package struct DatabaseHeader: Hashable, Sendable {
         isDatabase = bytes.starts(with: Self.magic)
         isWAL = bytes[18] == 2
         let pageBytes = Int64(bytes[16]) << 8 | Int64(bytes[17])
-        // 1 stands for 65,536, which two bytes cannot hold.
+        // The value 1 stands for 65,536, which does not fit in two bytes.
         self.bytes = (pageBytes == 1 ? 65_536 : pageBytes) * Self.integer(bytes[28..<32])
     }
 
@@ -50,7 +50,8 @@ package struct DatabaseHeader: Hashable, Sendable {
 
     private static let size = 100
     private static let magic = Array("SQLite format 3\0".utf8)
-    /// SQLITE_IOERR_SHORT_READ: the file is shorter than requested, and the remaining bytes are zero.
+    /// SQLITE_IOERR_SHORT_READ: the file is shorter than the requested range, and the remaining
+    /// bytes are zero.
     private static let shortRead = SQLITE_IOERR | 2 << 8
 }
 

@@ -1,5 +1,4 @@
-// DatabaseKey: the key that a database file is encrypted with, if SQLCipher is used (trait
-// `SQLCipher`).
+// DatabaseKey: the encryption key of a database file, used with SQLCipher (trait `SQLCipher`).
 
 import Foundation
 package import TidelineCore
@@ -8,9 +7,9 @@ package import TidelineCore
 import CSQLCipher
 #endif
 
-/// A passphrase, or 32 bytes that are the key itself.
+/// A database key: a passphrase, or 32 bytes that are the key itself.
 package struct DatabaseKey: Hashable, Sendable {
-    /// The key in SQLCipher's format: a passphrase, or bytes as the literal of a blob.
+    /// The key in SQLCipher's format: a passphrase, or bytes as a blob literal.
     fileprivate let bytes: [UInt8]
 
     package init(passphrase: String) { bytes = Array(passphrase.utf8) }
@@ -27,11 +26,12 @@ package struct DatabaseKey: Hashable, Sendable {
 
     private static func digit(_ value: UInt8) -> UInt8 { (value < 10 ? 48 : 87) + value }
 
-    /// The key as a bound value, because a key in the SQL would appear in error messages.
+    /// The key as a bound value, because error messages would show a key in the SQL.
     package var sqlValue: SQLValue { .blob(Data(bytes)) }
 }
 
-/// A description that contains no part of the key, not even in `dump` of a value that contains one.
+/// A description that contains no part of the key, even if a value that contains the key is passed
+/// to `dump`.
 extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "a key" }
     package var debugDescription: String { description }
@@ -40,8 +40,8 @@ extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
 #if SQLCipher
 extension DatabaseKey {
-    /// Sets the key, before anything else is done with the handle; the first read shows whether the key is
-    /// right.
+    /// Sets the key, which must be the first operation on the handle; the first read shows whether
+    /// the key is correct.
     func apply(to handle: OpaquePointer) throws {
         let code = sqlite3_key(handle, bytes, Int32(bytes.count))
         guard code == SQLITE_OK else {

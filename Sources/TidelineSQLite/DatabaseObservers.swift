@@ -6,9 +6,9 @@ import Foundation
 package enum CheckpointMode: String, Sendable {
     /// Copies as much as possible while other connections read and write.
     case passive = "PASSIVE"
-    /// Copies everything, so that the next commit begins at the start of the log; writers wait.
+    /// Copies everything, so that the next commit writes to the start of the log; writers wait.
     case restart = "RESTART"
-    /// Does the same, and truncates the log to zero bytes.
+    /// Like `restart`, and also truncates the log to zero bytes.
     case truncate = "TRUNCATE"
 }
 
@@ -19,15 +19,15 @@ final class LogObserver: Sendable {
     init(_ observe: @escaping @Sendable (Int) -> Void) { self.observe = observe }
 }
 
-/// An observer of the tables that a connection writes; it must live as long as its connection.
+/// An observer of the tables that a connection writes; it must live as long as the connection.
 package final class TableWriteObserver {
     private var tables: Set<String> = []
-    /// The table of the last row, so that a page of rows creates the string only once.
+    /// The table of the last row, so that a page of rows creates the table's string only once.
     private var last: [CChar] = []
 
     private let ignoredPrefix: [CChar]
 
-    /// `ignoringPrefix` begins the names of tables that are not reported.
+    /// Tables whose names begin with `prefix` are not reported.
     package init(ignoringPrefix prefix: String = "") {
         ignoredPrefix = prefix.utf8CString.dropLast()
     }
@@ -41,7 +41,7 @@ package final class TableWriteObserver {
         tables.insert(String(cString: table))
     }
 
-    /// Returns the tables written since the last call.
+    /// Returns the tables that were written since the last call.
     package func take() -> Set<String> {
         defer {
             tables.removeAll()

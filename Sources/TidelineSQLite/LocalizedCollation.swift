@@ -1,4 +1,4 @@
-// LocalizedCollation: registers the collations of localized orders when a statement names them.
+// LocalizedCollation: registers the collation of a localized order when a statement first names it.
 
 import TidelineCore
 

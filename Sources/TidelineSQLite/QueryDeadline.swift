@@ -1,4 +1,4 @@
-// QueryDeadline: when the statement that runs on a connection has to end.
+// QueryDeadline: the time at which a connection's running statement must end.
 
 import Dispatch
 import Foundation
@@ -6,14 +6,15 @@ import Synchronization
 
 /// The deadline of the running statement.
 ///
-/// It is checked between steps of SQLite's virtual machine and also by functions, because a single step may be
-/// a function that reads a long string.
+/// SQLite checks the deadline between the steps of its virtual machine. Functions check it too,
+/// because a function that reads a long string is a single step.
 ///
-/// It belongs to one connection, and only the thread that uses the connection accesses it.
+/// The object belongs to one connection, and only the thread that uses the connection accesses the
+/// object.
 final class QueryDeadline {
-    /// The number of virtual machine steps between two checks of the time: about 1 ms.
+    /// The number of virtual machine steps between checks of the time: about 1 ms.
     static let stepsBetweenChecks: Int32 = 20_000
-    /// The number of bytes that functions read between two checks.
+    /// The number of bytes that functions read between checks.
     static let bytesBetweenChecks = 1 << 18
 
     private var end = UInt64.max
@@ -21,12 +22,12 @@ final class QueryDeadline {
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenChecks
     private var stop: QueryStop?
-    /// Returns whether the statement has used up its time slice, and has to restart later.
+    /// Returns whether the statement has used up its time slice and must restart later.
     private var hasHadShare: (() -> Bool)?
     /// Whether the last statement was interrupted because it had used up its time slice.
     private(set) var hasYielded = false
 
-    /// Sets the function that ends a statement's time slice; nil ends the checks.
+    /// Sets the function that ends a statement's time slice; nil disables the check.
     func beginShare(_ hasHadShare: (() -> Bool)?) {
         self.hasHadShare = hasHadShare
         hasYielded = false
@@ -42,11 +43,11 @@ final class QueryDeadline {
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }
 
-    /// Whether the thread was running for most of the last limit, instead of waiting for a processor or the
-    /// disk.
+    /// Whether the thread was actually running for most of the last time limit, instead of waiting
+    /// for a processor or the disk.
     var wasWork: Bool { (Self.threadWork &- workedBefore) > limit / 2 }
 
-    /// The processor time of the thread, in nanoseconds.
+    /// The processor time that the thread has used, in nanoseconds.
     private static var threadWork: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -66,7 +67,8 @@ final class QueryDeadline {
         self.end = end
     }
 
-    /// Returns whether the deadline has passed; a function calls it before it reads this many bytes.
+    /// Returns whether the deadline has passed; functions call this method before they read the
+    /// given number of bytes.
     func isOver(beforeReading bytes: Int) -> Bool {
         bytesLeft -= bytes
         guard bytesLeft < 0 else { return false }
@@ -93,7 +95,7 @@ package struct QueryStart: Sendable {
     /// Creates a start at an uptime in nanoseconds.
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
-    /// Returns the uptime in nanoseconds after this duration.
+    /// Returns the uptime at the end of this duration, in nanoseconds.
     package func adding(_ time: Duration) -> UInt64 { nanoseconds &+ time.nanoseconds }
 }
 
@@ -108,8 +110,8 @@ extension Duration {
 
 /// A flag that stops work whose caller no longer waits for it.
 ///
-/// The work on the database thread checks the flag. Interrupting the connection instead could interrupt the
-/// next query.
+/// Work on the database thread checks the flag. Interrupting the connection instead could interrupt
+/// the next query.
 package final class QueryStop: Sendable {
     private let flag = Atomic<Bool>(false)
 
@@ -126,7 +128,7 @@ package final class QueryStop: Sendable {
     }
 }
 
-/// Runs `body` with a flag that is set when the task is cancelled.
+/// Runs `body` with a flag that is set if the task is cancelled.
 package func untilCancelled<Result: Sendable>(
     _ body: (QueryStop) async throws -> Result
 ) async throws -> Result {

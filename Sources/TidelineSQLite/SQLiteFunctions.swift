@@ -1,7 +1,9 @@
-// SQLiteFunctions: the scalar functions tl_* and the collation tl_decimal, which rendered filters use.
+// SQLiteFunctions: the scalar functions `tl_*` and the collation `tl_decimal`, which rendered
+// filters use.
 //
-// Their bodies are in TidelineCore (SQLFunctions), and FilterEvaluator uses the same ones, so that
-// memory and database agree. C function pointers capture nothing: each is a literal here.
+// The implementations are in TidelineCore (SQLFunctions). FilterEvaluator uses the same ones, so
+// that memory and database agree. C function pointers cannot capture anything, so each of them is a
+// literal here.
 
 import Foundation
 import TidelineCore
@@ -12,14 +14,16 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// Registers the functions and the collation on a connection, before its first statement.
+/// Registers the functions and the collation on a connection; call this before the connection's
+/// first statement.
 ///
 /// - Returns: `SQLITE_OK`, or the code of the first registration that failed.
 package func registerTidelineFunctions(on handle: OpaquePointer) -> Int32 {
     registerTidelineFunctions(on: handle, deadline: nil)
 }
 
-/// Registers the functions; those that read long strings check the deadline, which must outlive the connection.
+/// Registers the functions; those that read long strings check the deadline, which must outlive the
+/// connection.
 func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline?) -> Int32 {
     let groups = [
         registerConditions, registerText, registerDates, registerNumbers, registerPrograms,
@@ -182,7 +186,8 @@ private func text(
     }
 }
 
-/// A compiled pattern, which SQLite caches with its statement while the argument does not change.
+/// A compiled pattern, which SQLite caches with the statement as long as the argument does not
+/// change.
 private final class CachedPattern {
     let pattern: TextPattern
 
@@ -208,7 +213,7 @@ private func matchesPattern(
     }
 }
 
-/// Returns the result, or interrupts the statement if its time limit is reached.
+/// Returns the result of `body`, or interrupts the statement if its time limit has been reached.
 func watched(_ context: OpaquePointer?, _ body: (EvaluationWatch?) -> SQLValue) {
     guard let data = sqlite3_user_data(context) else { return respond(context, body(nil)) }
     let deadline = Unmanaged<QueryDeadline>.fromOpaque(data).takeUnretainedValue()
@@ -253,7 +258,7 @@ func arguments(
 
 /// Returns an argument as a string.
 ///
-/// Its length is read after the conversion to UTF-8, because it may contain NUL.
+/// The length is read after the conversion to UTF-8, because the string may contain NUL.
 func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> SQLValue {
     guard let value = values?[index] else { return .null }
     switch sqlite3_value_type(value) {
@@ -270,7 +275,8 @@ func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> 
     }
 }
 
-/// SQLITE_TRANSIENT, a cast macro that Swift does not import: SQLite copies the bytes.
+/// SQLITE_TRANSIENT, a macro with a cast that Swift does not import: it makes SQLite copy the
+/// bytes.
 private let transient = unsafeBitCast(Int(-1), to: sqlite3_destructor_type.self)
 
 private func respond(_ context: OpaquePointer?, _ value: SQLValue) {

@@ -1,7 +1,9 @@
-// SQLitePrograms: the function tl_program, which evaluates a FilterProgram, and the binding of one.
+// SQLitePrograms: the function `tl_program`, which evaluates a FilterProgram, and the binding of
+// programs.
 //
-// SQLite passes pointers from a binding to a function, and from a function to the function around
-// it, if both name the same type. Each pointer owns its object until SQLite calls the destructor.
+// SQLite passes pointers from a binding to a function, and from a function to the enclosing
+// function, if both name the same pointer type. Each pointer owns its object until SQLite calls the
+// destructor.
 
 package import TidelineCore
 
@@ -14,13 +16,13 @@ import CSQLite
 private let programType: StaticString = "tl_program"
 private let argumentsType: StaticString = "tl_arguments"
 
-/// Returns the name of a pointer's type, which must live as long as the process because SQLite stores its
-/// address.
+/// Returns the name of a pointer type, which must live as long as the process because SQLite stores
+/// its address.
 private func name(_ type: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(type.utf8Start).assumingMemoryBound(to: CChar.self)
 }
 
-/// The values of the columns, used if SQLite allows a function fewer arguments.
+/// The column values, bundled for SQLite builds that limit a function to fewer arguments.
 private final class Arguments {
     let values: [SQLValue]
 

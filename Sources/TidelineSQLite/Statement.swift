@@ -1,4 +1,4 @@
-// Statement: a prepared statement: bind, step, read columns, reset.
+// Statement: a prepared statement, with methods to bind values, step, read columns, and reset.
 
 import Foundation
 package import TidelineCore
@@ -9,7 +9,7 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// A prepared statement of one connection, which is finalized with the last reference.
+/// A prepared statement of a connection, which is finalized with its last reference.
 package final class Statement {
     private let pointer: OpaquePointer
     private unowned let database: Database
@@ -23,7 +23,7 @@ package final class Statement {
 
     deinit { sqlite3_finalize(pointer) }
 
-    /// Binds values, from the first placeholder on.
+    /// Binds values to the placeholders, starting with the first one.
     package func bind(_ values: [SQLValue]) throws {
         for (index, value) in values.enumerated() { bind(Int32(index + 1), value) }
     }
@@ -64,7 +64,7 @@ package final class Statement {
         copy.withUTF8 { bind(index, utf8: $0) }
     }
 
-    /// Binds valid UTF-8; SQLite makes its own copy.
+    /// Binds valid UTF-8, which SQLite copies.
     @inline(__always)
     package func bind(_ index: Int32, utf8 bytes: UnsafeBufferPointer<UInt8>) {
         if let base = bytes.baseAddress {
@@ -76,7 +76,7 @@ package final class Statement {
         }
     }
 
-    /// Binds bytes; SQLite makes its own copy.
+    /// Binds bytes, which SQLite copies.
     package func bind(_ index: Int32, blob bytes: [UInt8]) {
         bytes.withUnsafeBytes { bytes in
             if let base = bytes.baseAddress, !bytes.isEmpty {
@@ -87,7 +87,7 @@ package final class Statement {
         }
     }
 
-    /// Binds valid UTF-8 without a copy; the bytes must be valid until the bindings are cleared.
+    /// Binds valid UTF-8 without copying; the bytes must stay valid until the bindings are cleared.
     @inline(__always)
     package func bind(_ index: Int32, lent bytes: UnsafeBufferPointer<UInt8>) {
         guard let base = bytes.baseAddress else { return bind(index, utf8: bytes) }
@@ -96,7 +96,7 @@ package final class Statement {
         }
     }
 
-    /// Binds bytes without a copy; they must be valid until the bindings are cleared.
+    /// Binds bytes without copying; the bytes must stay valid until the bindings are cleared.
     package func bind(_ index: Int32, lentBlob bytes: UnsafeBufferPointer<UInt8>) {
         if let base = bytes.baseAddress, !bytes.isEmpty {
             sqlite3_bind_blob(pointer, index, base, Int32(bytes.count), nil)
@@ -108,7 +108,7 @@ package final class Statement {
     /// Clears all bindings.
     package func clearBindings() { sqlite3_clear_bindings(pointer) }
 
-    /// Steps; returns whether there is another row.
+    /// Advances to the next row; returns whether there is one.
     @inline(__always)
     package func step() throws -> Bool {
         try transactionState.check()
@@ -120,29 +120,30 @@ package final class Statement {
         throw failure
     }
 
-    /// Prepares the statement for another use; the steps of earlier uses do not count toward its limits.
+    /// Prepares the statement for another use; steps of earlier uses do not count toward its
+    /// limits.
     func prepareForReuse() {
         sqlite3_reset(pointer)
         _ = sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_VM_STEP, 1)
     }
 
-    /// Resets the statement for the next use, without clearing its bindings.
+    /// Resets the statement for the next use without clearing its bindings.
     @inline(__always)
     package func reset() { sqlite3_reset(pointer) }
 
-    /// Steps once and resets.
+    /// Steps once, and then resets the statement.
     package func run() throws {
         defer { reset() }
         _ = try step()
     }
 
-    /// Binds, steps once and resets.
+    /// Binds values, steps once, and then resets the statement.
     package func run(_ values: [SQLValue]) throws {
         try bind(values)
         try run()
     }
 
-    /// Whether the statement changes nothing.
+    /// Whether the statement only reads.
     var isReadOnly: Bool { sqlite3_stmt_readonly(pointer) != 0 }
 
     /// The number of placeholders.
@@ -200,7 +201,7 @@ package final class Statement {
     }
 }
 
-/// One cell of the current row of a statement.
+/// A cell of a statement's current row.
 ///
 /// In SQLite's terms, the value is unprotected: only the thread that runs the statement may use it.
 package struct StatementCell {
@@ -228,7 +229,7 @@ package struct StatementCell {
     @inline(__always)
     package var isNull: Bool { sqlite3_value_type(pointer) == SQLITE_NULL }
 
-    /// The number of bytes of a string or a blob; 0 for other types.
+    /// The number of bytes in a string or blob; 0 for other types.
     package var bytes: Int {
         switch sqlite3_value_type(pointer) {
         case SQLITE_TEXT, SQLITE_BLOB: Int(sqlite3_value_bytes(pointer))

@@ -1,11 +1,11 @@
-// BatchChanges: faults of batches.
+// BatchChanges: simulates faults that affect batches.
 
 import Foundation
 package import Tideline
 
 /// The changes that a faulty network or gateway makes to batches and their responses.
 package enum BatchChanges {
-    /// Returns a batch with only the first tenths of its requests; an atomic group is never split.
+    /// Returns a batch with only the first tenths of its requests; never splits an atomic group.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
         changed(request, "requests") { requests in
             let count = requests.count * tenths / 10
@@ -13,9 +13,10 @@ package enum BatchChanges {
         }
     }
 
-    /// Returns a batch without the request at a position in tenths, and without the rest of its atomic group.
+    /// Returns a batch without the request at a position in tenths, and without the rest of that
+    /// request's atomic group.
     ///
-    /// Also returns the rejections that answer the removed requests.
+    /// Also returns the rejections of the removed requests.
     static func withoutOne(
         _ request: TransportRequest,
         _ tenths: Int
@@ -35,10 +36,10 @@ package enum BatchChanges {
         return (rest, rejections)
     }
 
-    /// Returns a batch without the requests for which `rejects` returns a response, and the responses to all removed
-    /// requests.
+    /// Returns a batch without the requests for which `rejects` returns a response, and the
+    /// responses to all removed requests.
     ///
-    /// The rest of their atomic groups is removed as well.
+    /// The rest of their atomic groups is removed too.
     package static func without(
         _ request: TransportRequest,
         where rejects: (_ method: String, _ target: String, _ body: [UInt8]?) -> (
@@ -79,8 +80,8 @@ package enum BatchChanges {
         return rejects(method, target, members["body"])
     }
 
-    /// Returns the indexes of the requests in the atomic group of a request, or its own index if it has no
-    /// group.
+    /// Returns the indexes of the requests in a request's atomic group, or only the request's own
+    /// index if it has no group.
     private static func group(at index: Int, of requests: [[UInt8]]) -> Range<Int> {
         func name(_ index: Int) -> [UInt8]? {
             requests.indices.contains(index)
@@ -103,7 +104,8 @@ package enum BatchChanges {
         answers.isEmpty ? response : changed(response) { $0 += answers }
     }
 
-    /// Returns the response to a batch with one success replaced by a response without a row.
+    /// Returns the response to a batch in which one success is replaced by a response without a
+    /// row.
     static func emptyingOne(_ response: TransportResponse, _ tenths: Int) -> TransportResponse {
         changed(response) { answers in
             guard !answers.isEmpty else { return }

@@ -1,7 +1,8 @@
-// Exports: `import TidelineTestKit` includes the types by which a test declares the tables, hooks and endpoints of an
-// `InProcessServer`, because the product `TidelineServer` does not exist on a Mac.
+// Exports: makes the types for tables, hooks, and endpoints of an `InProcessServer` available with
+// `import TidelineTestKit`, because the product `TidelineServer` does not exist on a Mac.
 //
-// Types are named one by one, because apps have types of their own that are named `User`, for example.
+// The types are listed individually, because an app may have a type with the same name as another
+// type of the server, such as `User`.
 
 @_exported public import struct TidelineServerCore.Endpoint
 @_exported public import struct TidelineServerCore.Rejection

@@ -1,10 +1,11 @@
-// InProcessEvents: the response to `GET /$events` of a server in this process, as a client reads it from a socket.
+// InProcessEvents: the response of an in-process server to `GET /$events`, in the form that a
+// client reads from a socket.
 
 import Synchronization
 import Tideline
 import TidelineServerCore
 
-/// A listener for events with its own feed, like that of an event loop.
+/// An event listener with its own feed, like the feed of an event loop.
 final class InProcessEvents: Sendable {
     private struct State {
         var feed: EventFeed
@@ -22,7 +23,7 @@ final class InProcessEvents: Sendable {
     private let state = Mutex<State?>(nil)
     private let pieces: AsyncThrowingStream<[UInt8], any Error>.Continuation
 
-    /// Starts a listener, which ends when the returned bytes are released.
+    /// Starts a listener, which ends when the returned stream is released.
     static func bytes(
         of stream: EventStream,
         on board: EventBoard

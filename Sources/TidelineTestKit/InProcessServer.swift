@@ -1,4 +1,5 @@
-// InProcessServer: a server without a socket: the request handler, with its tables in memory.
+// InProcessServer: a server without a socket, which consists of the request handler and tables in
+// memory.
 
 public import Foundation
 import Tideline
@@ -6,7 +7,7 @@ import TidelineCore
 public import TidelineServerCore
 import TidelineServerSQLite
 
-/// A server in this process, with its tables in memory.
+/// A server in this process with tables in memory.
 ///
 /// ```swift
 /// let server = try await InProcessServer(tables: [
@@ -17,16 +18,16 @@ import TidelineServerSQLite
 public struct InProcessServer: Sendable {
     package let handler: RequestHandler
 
-    /// The endpoint for clients; nothing listens there.
+    /// The endpoint to give to clients; no socket listens there.
     public let endpoint: URL
 
     /// Creates the server with empty tables.
     ///
     /// - Parameters:
-    ///   - tables: The tables.
+    ///   - tables: The definitions of the tables.
     ///   - hooks: The hooks of the tables, by table name.
     ///   - endpoints: The custom endpoints under `/api`.
-    /// - Throws: If the tables cannot be created.
+    /// - Throws: An error if the tables cannot be created.
     public init(
         tables: [TableDefinition],
         hooks: [String: TableHooks] = [:],
@@ -67,6 +68,6 @@ public struct InProcessServer: Sendable {
 
     private static let address = URL(string: "http://localhost") ?? URL(filePath: "/")
 
-    /// A transport that sends a client's requests to this server.
+    /// A transport that passes a client's requests to this server.
     public var transport: InProcessTransport { InProcessTransport(handler) }
 }

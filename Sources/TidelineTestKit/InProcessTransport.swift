@@ -1,4 +1,4 @@
-// InProcessTransport: a client transport that calls a server's request handler, without a socket.
+// InProcessTransport: a client transport that calls a server's request handler without a socket.
 
 import Foundation
 public import Tideline
@@ -7,12 +7,12 @@ package import TidelineServerCore
 
 /// A client transport that calls a server's request handler directly.
 ///
-/// Method, path, query, headers, bodies, and the events of `GET /$events` are the same as over a
-/// socket, except for the comments that keep a connection alive.
+/// The method, path, query, headers, bodies, and the events of `GET /$events` are the same as over
+/// a socket, except for the comments that keep a connection alive.
 public struct InProcessTransport: Transport {
     private let handler: RequestHandler
 
-    /// Creates a transport to a request handler.
+    /// Creates a transport that calls a request handler.
     package init(_ handler: RequestHandler) {
         self.handler = handler
     }

@@ -1,8 +1,8 @@
-// JSONPieces: splits JSON, and joins it.
+// JSONPieces: splits JSON texts into parts and joins the parts again.
 
 import TidelineCore
 
-/// The splitting of a JSON object or array into the texts of its members or elements.
+/// A splitter that divides a JSON object or array into the texts of its members or elements.
 enum JSONPieces {
     /// A member of an object, with the unchanged text of its value.
     struct Member: Sendable {
@@ -10,7 +10,7 @@ enum JSONPieces {
         var value: [UInt8]
     }
 
-    /// The additional nesting depth of values in a batch, compared with that in columns.
+    /// The additional nesting depth of values in a batch, relative to values in columns.
     private static let outside = 8
 
     /// Returns the members of an object; nil if the text is not an object.
@@ -80,7 +80,7 @@ enum JSONPieces {
 }
 
 extension [JSONPieces.Member] {
-    /// The value of a member.
+    /// The value of the member with this name.
     subscript(name: String) -> [UInt8]? {
         get { first { $0.name == name }?.value }
         set {

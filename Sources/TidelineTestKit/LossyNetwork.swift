@@ -1,4 +1,4 @@
-// LossyNetwork: a transport that drops, duplicates and delays requests, drawn from a seed.
+// LossyNetwork: a transport that drops, duplicates, and delays requests at random, from a seed.
 
 import Foundation
 import Synchronization
@@ -6,7 +6,7 @@ public import Tideline
 import TidelineCore
 import TidelineServerCore
 
-/// The faults of a network; most are percentages of the requests.
+/// The faults of a network; most of them are percentages of requests.
 public struct NetworkFaults: Sendable, Hashable {
     /// The request is lost, and the caller loses the connection.
     public var dropRequest = 0
@@ -16,32 +16,35 @@ public struct NetworkFaults: Sendable, Hashable {
     public var double = 0
     /// The caller loses the connection, but the request reaches the server later.
     public var late = 0
-    /// The response is 503, and the request does not reach the server.
+    /// The response is 503, and the request never reaches the server.
     public var busy = 0
-    /// A gateway rejects a write with 403, and it does not reach the server.
+    /// A gateway rejects a write with 403, and the write never reaches the server.
     public var refuse = 0
     /// A write succeeds, but its response is 204 without the row.
     public var empty = 0
     /// Only the first requests of a batch reach the server, and the response is lost.
     public var cut = 0
-    /// One request of a batch is rejected with 403, and does not reach the server.
+    /// One request of a batch is rejected with 403 and never reaches the server.
     public var refuseOne = 0
     /// One request of a batch succeeds, but its response is 204 without the row.
     public var emptyOne = 0
-    /// A delta link has a different epoch, as after a restore of the server's database.
+    /// A delta link has a different epoch, which simulates a restore of the server's database.
     public var otherEpoch = 0
-    /// A gateway responds with a page of its own, and the request does not reach the server.
+    /// A gateway responds with its own page, and the request never reaches the server.
     public var page = 0
-    /// Whether such a page may be a success without a body; a device recognizes it only if the server
-    /// confirms the idempotency key in each response.
+    /// Whether a gateway's page may be a success without a body.
+    ///
+    /// A device can recognize such a page only if the server confirms the idempotency key in each
+    /// response.
     public var allowsEmptySuccess = false
-    /// Whether a gateway drops the `Prefer` header of every request, so that a batch ends at its first
-    /// failure.
+    /// Whether a gateway removes the `Prefer` header from every request, which makes a batch stop
+    /// at its first failure.
     public var dropsPrefer = false
-    /// The maximum size of a body in either direction, in bytes, above which the connection breaks; nil for no
-    /// limit.
+    /// The maximum size of a body in either direction, in bytes; nil for no limit.
+    ///
+    /// A larger body breaks the connection.
     public var bytesMax: Int?
-    /// The maximum delay in each direction.
+    /// The maximum delay per direction.
     public var delayMax: Duration = .zero
 
     /// A network without faults.
@@ -63,7 +66,7 @@ public struct NetworkFaults: Sendable, Hashable {
     }()
 }
 
-/// A transport with faults, in simulated time.
+/// A transport that simulates network faults, in simulated time.
 public final class LossyNetwork: Transport {
     private struct State {
         var generator: SeededGenerator
@@ -86,11 +89,11 @@ public final class LossyNetwork: Transport {
         case busy
         case refuse
         case empty
-        /// Only the first tenths of a batch reach the server.
+        /// Only the given tenths of a batch, from its start, reach the server.
         case cut(Int)
-        /// The request at a position in tenths of a batch is rejected.
+        /// The request at a position in tenths of the batch is rejected.
         case refuseOne(Int)
-        /// The response to the request at a position in tenths of a batch has no row.
+        /// The response to the request at a position in tenths of the batch has no row.
         case emptyOne(Int)
         case otherEpoch
         case page(GatewayPage)
@@ -100,19 +103,19 @@ public final class LossyNetwork: Transport {
     private let time: VirtualTime
     private let state: Mutex<State>
 
-    /// Creates a network with faults in front of `inner`.
+    /// Creates a network with faults between a client and `inner`.
     public init(_ inner: any Transport, time: VirtualTime, seed: UInt64, faults: NetworkFaults) {
         self.inner = inner
         self.time = time
         state = Mutex(State(generator: SeededGenerator(seed: seed), faults: faults))
     }
 
-    /// Replaces the faults, for example with none.
+    /// Replaces the faults, for example to end all of them.
     public func set(_ faults: NetworkFaults) {
         state.withLock { $0.faults = faults }
     }
 
-    /// Sends a request through the faults.
+    /// Sends a request, to which the faults apply.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         let (fate, before, after) = draw(request)
         try await time.sleep(before)
@@ -188,7 +191,8 @@ public final class LossyNetwork: Transport {
         return answer
     }
 
-    /// Opens a stream, whose connection breaks after some time if responses are lost.
+    /// Opens a stream; if the network loses responses, the stream's connection breaks after some
+    /// time.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         let (before, life, page) = state.withLock { state in
             let most = state.faults.delayMax.milliseconds
@@ -230,7 +234,8 @@ public final class LossyNetwork: Transport {
         outcomeIsUnknown: true
     )
 
-    /// Returns a request for a delta link of a different epoch, as from before a restore of the database.
+    /// Returns a request with a delta link that has a different epoch, which simulates a link from
+    /// before a restore of the database.
     private static func ofAnotherEpoch(_ request: TransportRequest) -> TransportRequest {
         guard let query = request.url.query(percentEncoded: true),
             let name = query.firstRange(of: "deltatoken="),

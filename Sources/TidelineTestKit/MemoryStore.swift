@@ -1,4 +1,4 @@
-// MemoryStore: a local store in memory, and the disk of some simulated devices.
+// MemoryStore: a local store in memory, which also serves as the disk of some simulated devices.
 
 import Synchronization
 public import Tideline
@@ -6,14 +6,15 @@ public import TidelineCore
 
 /// A local store in memory.
 ///
-/// It meets every requirement of ``LocalStore``, except that its content is lost with the process. A transaction works
-/// on a copy, which becomes the state when the transaction ends.
+/// The store meets every requirement of ``LocalStore``, except that its content is lost when the
+/// process ends. A transaction works on a copy, which becomes the new state when the transaction is
+/// committed.
 public final class MemoryStore: LocalStore {
     private struct Table: Sendable {
         var schema: TableSchema
         var rows: [MemoryKey: Row] = [:]
 
-        /// Returns the row with null in its missing columns.
+        /// Returns the row with null in each missing column.
         func filled(_ row: Row) -> Row {
             var whole = row
             for column in schema.systemColumns + schema.columns where whole[column.name] == nil {
@@ -35,7 +36,7 @@ public final class MemoryStore: LocalStore {
     /// Creates an empty store.
     public init() {}
 
-    /// Creates the missing tables.
+    /// Creates missing tables.
     public func open(tables: [TableSchema]) async throws {
         state.withLock { state in
             for schema in tables {
@@ -54,7 +55,7 @@ public final class MemoryStore: LocalStore {
         try body(Transaction(state.withLock { $0.tables }))
     }
 
-    /// Runs `body` on a copy of the state; if it returns, the copy replaces the state.
+    /// Runs `body` on a copy of the state; if `body` returns, the copy replaces the state.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
@@ -70,7 +71,7 @@ public final class MemoryStore: LocalStore {
         return result
     }
 
-    /// Publishes the tables that each transaction changed.
+    /// Returns a stream with the tables that each transaction changed.
     public func changes() -> AsyncStream<Set<String>> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = state.withLock { state in
@@ -84,7 +85,7 @@ public final class MemoryStore: LocalStore {
         }
     }
 
-    /// A transaction, which only one call uses.
+    /// A transaction, which is used by a single call.
     private final class Transaction: LocalStoreWriter {
         var tables: [String: Table]
         var changed: Set<String> = []

@@ -2,11 +2,11 @@
 
 import Synchronization
 
-/// A random number generator with the same numbers for the same seed, on every machine.
+/// A random number generator that produces the same numbers from the same seed on every machine.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    /// Starts the sequence of a seed.
+    /// Creates a generator that starts the sequence of a seed.
     public init(seed: UInt64) {
         state = seed
     }
@@ -28,14 +28,14 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
     /// Returns a number from 0 to `count` - 1.
     package mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &self) }
 
-    /// Returns one of the choices.
+    /// Returns one of the choices at random.
     package mutating func pick<T>(_ choices: [T]) -> T { choices[below(choices.count)] }
 
     /// Returns true with the probability `one` / `many`.
     package mutating func chance(_ one: Int, in many: Int) -> Bool { below(many) < one }
 }
 
-/// A source of reproducible ids and fractions for the environment of a client.
+/// A source of reproducible ids and fractions for a client's environment.
 package final class SeededNumbers: Sendable {
     private let generator: Mutex<SeededGenerator>
 
@@ -47,7 +47,7 @@ package final class SeededNumbers: Sendable {
         generator.withLock { Double.random(in: 0..<1, using: &$0) }
     }
 
-    /// Returns a string in the form of a UUID.
+    /// Returns a string in UUID format.
     package func id() -> String {
         generator.withLock { generator in
             let digits = String(generator.next(), radix: 16) + String(generator.next(), radix: 16)

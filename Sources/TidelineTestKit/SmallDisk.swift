@@ -1,4 +1,4 @@
-// SmallDisk: a small disk in memory, for tests of a full disk.
+// SmallDisk: small disks in memory, for tests with a full disk.
 
 import Foundation
 
@@ -6,9 +6,9 @@ import Foundation
 import Glibc
 #endif
 
-/// Disks of a few megabytes, if the process is allowed to mount them.
+/// Disks of a few megabytes, if the process is permitted to mount them.
 package enum SmallDisk {
-    /// Whether the process is allowed to mount a disk.
+    /// Whether the process is permitted to mount a disk.
     package static let mayMount: Bool = {
         guard let folder = try? makeFolder() else { return false }
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -17,9 +17,9 @@ package enum SmallDisk {
         return isMounted
     }()
 
-    /// Calls `body` with the directory of a small disk, which is unmounted afterwards.
+    /// Calls `body` with the directory of a small disk, which is unmounted afterward.
     ///
-    /// `size` is written as in the options of `mount`.
+    /// `size` has the format of the `size` option of `mount`.
     package static func with(
         size: String = "6m",
         _ body: (String) async throws -> Void
@@ -33,7 +33,7 @@ package enum SmallDisk {
         try await body(folder)
     }
 
-    /// Makes a disk read-only; returns whether that succeeded.
+    /// Makes a disk read-only and returns whether that succeeded.
     package static func makeReadOnly(_ folder: String) -> Bool {
         #if os(Linux)
         Glibc.mount(nil, folder, nil, UInt(MS_REMOUNT | MS_RDONLY), nil) == 0
@@ -42,7 +42,7 @@ package enum SmallDisk {
         #endif
     }
 
-    /// The error if the disk cannot be mounted.
+    /// The error that is thrown if the disk cannot be mounted.
     package struct Missing: Error {}
 
     private static func makeFolder() throws -> String {
@@ -57,7 +57,8 @@ package enum SmallDisk {
 
     private static func mount(at folder: String, size: String) -> Bool {
         #if os(Linux)
-        // No program is used, because Foundation's Process reads past the end of a buffer of the C library.
+        // Does not run a program, because Foundation's Process reads past the end of a buffer of
+        // the C library.
         Glibc.mount("tideline", folder, "tmpfs", 0, "size=\(size)") == 0
         #else
         false

@@ -1,4 +1,4 @@
-// Waiting: waits until a condition holds, with a time limit.
+// Waiting: waits until a condition is true, with a time limit.
 
 import Foundation
 
@@ -19,13 +19,13 @@ package func until(
             throw WaitTooLong(place: "\(file):\(line)", limit: limit)
         }
         turns += 1
-        // A loop without a pause would keep other tests from running.
+        // A loop without pauses would keep other tests from running.
         if turns > 20 { try? await Task.sleep(for: .milliseconds(1)) }
         await Task.yield()
     }
 }
 
-/// Returns whether a condition becomes true within a limit, for a test that tries again if it does not.
+/// Returns whether a condition becomes true within a limit, for tests that retry if it does not.
 package func becomesTrue(
     within limit: Duration,
     isolation: isolated (any Actor)? = #isolation,
@@ -41,7 +41,7 @@ package func becomesTrue(
 
 /// Blocks the calling thread until a condition is true.
 ///
-/// Do not call it on a thread of the concurrency pool.
+/// Do not call this function on a thread of the concurrency pool.
 ///
 /// - Throws: ``WaitTooLong`` if the limit is exceeded.
 package func blockingUntil(
@@ -59,7 +59,7 @@ package func blockingUntil(
     }
 }
 
-/// An error for a condition that did not hold within its time limit.
+/// An error for a condition that did not become true within its time limit.
 package struct WaitTooLong: Error, CustomStringConvertible {
     let place: String
     let limit: Duration

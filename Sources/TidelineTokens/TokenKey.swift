@@ -17,7 +17,7 @@ struct TokenKey: Sendable {
     /// A key without one is tried for every token whose `kid` is unknown.
     var id: String?
     var material: Material
-    /// The only algorithm of the key, if its owner specifies one (`alg` of a JWK).
+    /// The algorithm that the key's JWK restricts it to (`alg`), if any.
     var onlyAlgorithm: TokenAlgorithm?
 
     var algorithms: Set<TokenAlgorithm> {

@@ -24,8 +24,8 @@ struct AbsentValues: Sendable {
         self.defaults = defaults
     }
 
-    /// Returns the value that a property of this type is read as; nil for types that represent several property
-    /// types.
+    /// Returns the value that a missing value of this column type decodes to; nil for column types that represent
+    /// several property types.
     private static func zero(_ type: ColumnType) -> Value? {
         switch type {
         case .string, .integer, .number, .decimal, .boolean, .dateTime: .some(type.zero)
@@ -59,7 +59,7 @@ struct AbsentValues: Sendable {
             QueryExpression(.any(parts.map(applyingDefaults)), at: expression.position)
         case .not(let part): QueryExpression(.not(applyingDefaults(part)), at: expression.position)
         case .compare, .isIn, .call, .anyElement, .member, .localizedCompare: atom(expression)
-        // A column alone is a condition.
+        // A Boolean column is a condition on its own.
         case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
         case .field, .value, .arithmetic, .negate, .position, .orElse, .elementCount, .element,
@@ -106,7 +106,7 @@ struct AbsentValues: Sendable {
         return columns
     }
 
-    /// Returns the query ordered as its decoded records are, if rows have no value in some columns.
+    /// Returns the query in the order of its decoded records, for rows that have no value in some columns.
     func ordered(_ query: TableQuery, without columns: [String]) -> TableQuery {
         var result = query
         for index in query.order.indices {

@@ -40,11 +40,11 @@ public struct LocalDate: Hashable, Sendable, Comparable {
 
     /// Creates the day that contains an instant, in a time zone.
     ///
-    /// Instants outside the years 1 to 9999 become the nearest day of that range, and a `Date` whose
-    /// time is not a number becomes the first one.
+    /// Instants outside the years 1 to 9999 become the nearest day of that range, and a `Date` whose time is NaN
+    /// becomes the first day of that range.
     public init(_ date: Date, in timeZone: TimeZone) {
         let given = date.timeIntervalSince1970.rounded(.down)
-        // For a time that is not a number, this comparison is false, too.
+        // This comparison is also false for NaN.
         let seconds =
             given >= Self.secondsMin ? min(given, Self.secondsMax) : Self.secondsMin
         let offset = timeZone.secondsFromGMT(for: Date(timeIntervalSince1970: seconds))

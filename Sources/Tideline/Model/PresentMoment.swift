@@ -1,7 +1,7 @@
 // PresentMoment: recognizes model defaults that are the current time, such as `Date()`.
 //
-// Dates are stored in milliseconds, so two records of defaults that are created right after each other may have
-// the same date, although the date differs in each run of the app.
+// Dates are stored in milliseconds. Two default records that are created in quick succession may therefore have the
+// same date, although the date differs in each run of the app.
 
 import Foundation
 import TidelineCore
@@ -20,7 +20,7 @@ struct PresentMoment {
         return date >= start.addingTimeInterval(-0.001) && date <= end.addingTimeInterval(0.001)
     }
 
-    /// Returns whether a value of this kind may be set from the current time.
+    /// Returns whether a value of this kind may come from the current time.
     static func maySet(_ value: Value) -> Bool {
         switch value {
         case .date, .json: true

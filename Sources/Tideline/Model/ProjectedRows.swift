@@ -22,7 +22,7 @@ struct Projection: Sendable {
     /// `stored` is the row as the record's type encodes it.
     func check(update edited: Row, of stored: Row) throws {
         if isPlain {
-            // A row made from a record has all columns; a row that was read has those that were selected.
+            // A row made from a record has all columns; a row that was read has only the selected columns.
             let isRecord = unread.allSatisfy { name in
                 guard let value = edited[name], let placeholder = placeholders[name] else {
                     return false
@@ -72,7 +72,7 @@ struct Projection: Sendable {
 final class ProjectedRows: Sendable {
     private struct Table {
         var unread: [ItemKey: Set<String>] = [:]
-        /// The unread columns of the rows that are no longer tracked one by one; any row may be one of these.
+        /// The unread columns of all rows that are no longer tracked individually; any row may be one of them.
         var unreadOfAny: Set<String> = []
         var identity = RecordIdentity.nothing
         /// Whether a selection included the column that identifies a record's state.
@@ -84,7 +84,7 @@ final class ProjectedRows: Sendable {
     private let tables = Mutex<[String: Table]>([:])
     private let rowsMax: Int
 
-    /// `rowsMax` is the number of rows of a table that are tracked one by one.
+    /// `rowsMax` is the maximum number of rows of a table that are tracked individually.
     init(rowsMax: Int) { self.rowsMax = rowsMax }
 
     /// Records the rows that a query returned; does nothing if the query selects no columns.

@@ -1,6 +1,6 @@
 // RecordCoder: records as rows.
 //
-// It is a value of closures, so that tables of typed records and tables of plain rows share generic code. Only the
+// A coder consists of closures, so that tables of typed records and tables of plain rows share generic code. Only the
 // code that creates the coder knows the record's type.
 
 public import TidelineCore
@@ -26,7 +26,7 @@ public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertibl
     public let itemID: String
     /// The column that does not fit the record type's property.
     public let column: String
-    /// A description of the failure and its remedy.
+    /// A description of the failure and how to fix it.
     public let message: String
 
     /// The message.
@@ -35,7 +35,7 @@ public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertibl
 
 /// A coder that converts the records of one table to rows and back.
 package struct RecordCoder<Record: Sendable>: Sendable {
-    /// The table's name and columns: those that the app declared, otherwise those of the model.
+    /// The table's name and columns, from the app's declaration if there is one, otherwise from the model.
     package let table: TableSchema
     /// The model's columns; nil for plain rows.
     package let schema: RecordSchema?
@@ -48,8 +48,6 @@ package struct RecordCoder<Record: Sendable>: Sendable {
 
     /// The values that filters and orders use for columns without a value; nil for plain rows, which keep their
     /// null values.
-    ///
-    /// null is null.
     let absent: AbsentValues?
 
     private let decodePage: @Sendable ([Row], DecodingFailurePolicy) throws -> [Record]
@@ -93,10 +91,10 @@ package struct RecordCoder<Record: Sendable>: Sendable {
 }
 
 extension RecordCoder {
-    /// Returns the rows of a query that `applyingDefaults(_:)` returned, ordered as their records are.
+    /// Returns the rows of a query from `applyingDefaults(_:)`, in the order of the decoded records.
     ///
-    /// If every row has a value in a column, the column itself is the sort key, so that an index can be used.
-    /// If the result does not show whether a value is missing, the rows without one are counted.
+    /// If every row has a value in a column, the column itself is the sort key, so that an index can be used. If the
+    /// result does not show whether a value is missing, the rows without a value are counted.
     func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
         let rows = try read(query, of: store)
         guard let absent else { return rows }
@@ -111,11 +109,11 @@ extension RecordCoder {
         return try read(absent.ordered(query, without: missing), of: store)
     }
 
-    /// Returns the rows of a query for several keys, ordered as their records are.
+    /// Returns the rows of a query for several keys, in the order of the decoded records.
     ///
     /// A row without a value is ordered by the default of its property, which no index knows. A read in the order of an
-    /// index is therefore correct only if no row lacks a value. If its result does not show that, the rows without a
-    /// value are counted. For a few keys, the count would cost more than the index saves.
+    /// index is therefore correct only if no row lacks a value. If the result does not show whether that is the case,
+    /// the rows without a value are counted. For a few keys, the count would cost more than the index saves.
     func rows(
         _ query: KeyedQuery,
         ofFewKeys hasFewKeys: Bool,
@@ -158,9 +156,9 @@ extension RecordCoder {
 }
 
 extension RecordCoder where Record: SyncRecord {
-    /// Makes the coder of a model.
+    /// Creates the coder of a model.
     ///
-    /// `declared` is the schema given for its table; its defaults take precedence.
+    /// `declared` is the schema that the app declared for the table; its defaults take precedence.
     package static func model(
         for type: Record.Type,
         declared: TableSchema? = nil
@@ -192,7 +190,7 @@ extension RecordCoder where Record: SyncRecord {
 }
 
 extension RecordCoder where Record == Row {
-    /// Creates the coder of plain rows, which are not changed except that dates are rounded.
+    /// Creates the coder of plain rows, which only rounds dates.
     package static func untyped(table: TableSchema) -> RecordCoder {
         RecordCoder(
             table: table,
@@ -247,8 +245,8 @@ extension Row {
 
     /// Decodes the row into a typed record.
     ///
-    /// A missing or null column becomes nil. A property that cannot be nil gets its declared
-    /// default, or ''/0/false.
+    /// A missing or null column becomes nil. A non-optional property gets its declared default, or
+    /// else an empty string, 0 or false.
     ///
     /// ```swift
     /// let item = try row.decode(TodoItem.self)

@@ -8,7 +8,7 @@ package final class RecordSchema: Sendable {
     /// The table's name and columns, without the system columns.
     package let table: TableSchema
 
-    /// The names of the system columns for which the model has a property, without `id`.
+    /// The names of the system columns for which the model has a property, except `id`.
     package let systemProperties: Set<String>
 
     /// All columns of the model, including system columns, in the order in which it decodes them.
@@ -26,9 +26,10 @@ package final class RecordSchema: Sendable {
     /// The values in the model's record of defaults, by column; see ``SyncRecord/defaults``.
     let ownDefaults: [String: Value]
 
-    /// The values in the model's record of defaults of properties that can be nil, by column.
+    /// The values of optional properties in the model's record of defaults, by column.
     ///
-    /// A column without a value means nil for them, so they are only stated in the schema document.
+    /// For these properties, a column without a value means nil, so the defaults appear only in the
+    /// schema document.
     let optionalDefaults: [String: Value]
 
     private let columnsByProperty: [String: String]
@@ -298,8 +299,8 @@ private struct PropertyColumns {
 }
 
 extension TableSchema {
-    /// Makes a string column an enumeration, which is ordered by position as on a server, if nothing
-    /// needs it as text.
+    /// Turns a string column into an enumeration, which is ordered by position as on a server, unless a rule or an
+    /// index needs the column as text.
     fileprivate mutating func order(_ name: String, by members: [String]) {
         guard let place = columns.firstIndex(where: { $0.name == name }) else { return }
         let column = columns[place]

@@ -3,12 +3,12 @@
 import Foundation
 import TidelineCore
 
-/// The checks that reject a record that no server would accept, when the app stores it.
+/// The checks that reject records that no server would accept, before they are stored.
 enum RowCheck {
     /// Rejects reserved names, values that no table can hold, and a set `deleted` flag.
     ///
-    /// `schema` has the column types, for rows that no model created. Columns that it does not name can hold any
-    /// value.
+    /// `schema` has the column types of rows that were not created from a model. Columns that are not in the schema can
+    /// hold any value.
     static func check(
         _ row: Row,
         table: String,
@@ -118,7 +118,7 @@ enum RowCheck {
 
     /// Returns whether a document contains the escape `\u0000`.
     ///
-    /// An escaped backslash before `u` is not one.
+    /// An escaped backslash followed by `u0000` does not count.
     private static func hasNUL(_ json: String) -> Bool {
         var bytes = json.utf8[...]
         while let place = bytes.firstIndex(of: UInt8(ascii: "\\")) {

@@ -16,9 +16,9 @@ extension SchemaDocument {
     /// tideline schema --check schema.json --server https://jobs.example
     /// ```
     ///
-    /// A property whose type is a `CaseIterable` enum with strings as raw values becomes a column with its members.
-    /// Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
-    /// ``SyncRecord/localColumns``.
+    /// A property whose type is a `CaseIterable` enum with strings as raw values becomes a column that lists the raw
+    /// values of the enum. Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly``
+    /// and ``SyncRecord/localColumns``.
     ///
     /// - Parameter models: The models of the tables.
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
@@ -51,7 +51,7 @@ extension SchemaDocument {
 }
 
 extension SchemaDocument.Table {
-    /// A table of an app, given as it is on the device, as its server should have it.
+    /// Creates the server's version of a table from its schema on the device.
     init(ofModel schema: TableSchema) {
         self.init(schema.synced, references: schema.references)
     }

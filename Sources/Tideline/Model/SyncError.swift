@@ -98,7 +98,7 @@ extension SyncError {
 
         /// The store has not been opened yet.
         public static let storeNotInitialized = Self(.storeNotInitialized)
-        /// A row with this id exists.
+        /// A row with this id already exists.
         public static let alreadyExists = Self(.alreadyExists)
         /// No row has this id.
         public static let notFound = Self(.notFound)
@@ -106,7 +106,7 @@ extension SyncError {
         public static let unsupportedQuery = Self(.unsupportedQuery)
         /// A row does not decode into the model, or a record does not fit into a row.
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
-        /// A row breaks a rule of its model or of the server, see ``SyncError/brokenRule``.
+        /// A row breaks a rule of its model or of the server; see ``SyncError/brokenRule``.
         public static let ruleBroken = Self(.ruleBroken)
         /// A record that was read with selected columns would overwrite columns that were not read.
         public static let partialRecord = Self(.partialRecord)
@@ -120,14 +120,14 @@ extension SyncError {
         public static let unknownTable = Self(.unknownTable)
         /// Operations are waiting to be pushed.
         public static let pendingOperations = Self(.pendingOperations)
-        /// The row changed on the server since it was last pulled, or refers to a row that the server does not have,
+        /// The row changed on the server since it was last pulled, or refers to a row that the server does not have;
         /// see ``SyncError/brokenReference``.
         public static let conflict = Self(.conflict)
         /// The record type declares neither `version` nor `updatedAt`, so an update could overwrite a newer change.
         public static let versionRequired = Self(.versionRequired)
         /// The server cannot be reached.
         public static let offline = Self(.offline)
-        /// The server does not accept the token, or requires one.
+        /// The server does not accept the token, or requires a token.
         public static let unauthorized = Self(.unauthorized)
         /// The changes belong to an account other than the one that is signed in.
         public static let otherAccount = Self(.otherAccount)
@@ -146,9 +146,9 @@ extension SyncError {
         /// The local store cannot be read or written at this moment, for example because its file is protected on a
         /// locked phone.
         ///
-        /// Nothing is lost. Observers and automatic sync continue by themselves as soon as it can be read again.
+        /// Nothing is lost. Observers and automatic sync resume as soon as the store can be read again.
         public static let storeUnavailable = Self(.storeUnavailable)
-        /// A newer version of the library wrote the file of the store.
+        /// A newer version of the library wrote the store's file.
         public static let newerStore = Self(.newerStore)
         /// The key cannot decrypt the store's file.
         public static let wrongKey = Self(.wrongKey)
@@ -189,7 +189,7 @@ extension SyncError {
 }
 
 extension SyncError: CustomStringConvertible, LocalizedError {
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 
     /// The message.

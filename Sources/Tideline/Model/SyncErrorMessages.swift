@@ -34,7 +34,7 @@ extension SyncError {
         )
     }
 
-    /// A value of a group of rows that does not fit the property.
+    /// The error for a value of a group of rows that does not fit the property.
     static func valueDoesNotFit(table: String, column: String, expected: String) -> SyncError {
         SyncError(
             .rowDoesNotFit,
@@ -61,7 +61,8 @@ extension SyncError {
         )
     }
 
-    /// An update of a record whose type has no property that identifies the state of the row.
+    /// The error for an update of a record whose type has no property that identifies the state of
+    /// the row.
     static func versionRequired(table: String, type: String) -> SyncError {
         SyncError(
             .versionRequired,

@@ -15,9 +15,9 @@ public import TidelineCore
 /// }
 /// ```
 ///
-/// A column is named by its coding key. The properties `createdAt`, `updatedAt` (`Date?`), `version`
-/// (`String?`) and `deleted` (`Bool`) are the system properties and may be left out. Names that
-/// begin with `__` are reserved.
+/// A column is named after the coding key of its property. The properties `createdAt`, `updatedAt` (`Date?`),
+/// `version` (`String?`) and `deleted` (`Bool`) are the system properties and may be left out. Names that begin with
+/// `__` are reserved.
 ///
 /// With `-default-isolation MainActor`, write `nonisolated` before a struct or an enum that a `Hashable` record
 /// stores and that is declared outside of the record's braces. Without it, the compiler rejects the record.
@@ -27,8 +27,9 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
 
     /// A record with the default of each property, which stands in for missing values of a row.
     ///
-    /// Codable does not use the value after `=`, so the library needs a record that was created with it. If every
-    /// property has a default, the type has an `init()`, and you need not write anything. Otherwise write:
+    /// `Codable` ignores the default after `=` in a declaration, so the library needs a record that was created with
+    /// these defaults. If every property has a default, the type has an `init()`, and you need not write anything.
+    /// Otherwise write:
     ///
     /// ```swift
     /// struct Item: SyncRecord {
@@ -40,9 +41,9 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// }
     /// ```
     ///
-    /// The values of its id, its system properties and its optional properties do not matter. A property that was
-    /// added to a table with rows needs a default; without one, opening the store throws ``SyncError`` with code
-    /// `defaultRequired`.
+    /// The values of the record's id, system properties and optional properties do not matter. A property that
+    /// was added to a table with rows needs a default; without one, opening the store throws ``SyncError`` with
+    /// code `defaultRequired`.
     static var defaults: Self { get throws }
 
     /// Creates a record with the default of each property.
@@ -54,15 +55,15 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
 
     /// The columns declared by hand. By default, there are none.
     ///
-    /// Declare a column if it cannot be found automatically; the declaration replaces the column that was
-    /// found. If `init(from:)` rejects an empty string or a zero, also declare the columns that it decodes
-    /// after that one. See ``RecordColumn``.
+    /// Declare a column if it cannot be found automatically; the declaration replaces the column that was found. If
+    /// `init(from:)` rejects an empty string or a zero, also declare the columns that it decodes after that property.
+    /// See ``RecordColumn``.
     static var columns: [RecordColumn<Self>] { get }
 
     /// The indexes of the table on the device, each a list of properties. By default, there are none.
     ///
-    /// Without an index, a filter or an order by a property reads the whole table. Each index makes every
-    /// change of a row more expensive.
+    /// Without an index, a filter or an order by a property reads the whole table. Each index makes every change to a
+    /// row more expensive.
     ///
     /// ```swift
     /// static let indexes: [[PropertyPath<TodoItem>]] = [[\.complete, \.text]]
@@ -117,7 +118,7 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
 
     /// The properties of a synchronized table that stay on the device. By default, there are none.
     ///
-    /// They are never sent, and keep their values when the server's row replaces the local one.
+    /// They are never sent, and keep their values when the server's row replaces the local row.
     ///
     /// ```swift
     /// static let localColumns: [PropertyPath<TodoItem>] = [\.complete]
@@ -130,9 +131,9 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
 extension SyncRecord {
     /// Returns a new id for a record.
     ///
-    /// The id is a lower-case UUID of version 7 (RFC 9562, 5.7): it begins with the time, so that records that are
-    /// created one after the other are adjacent in the index of ids. On Linux it also costs less than a `UUID()`,
-    /// which matters because the default of a property is computed again whenever a record is decoded.
+    /// The id is a lowercase UUID of version 7 (RFC 9562, 5.7): it begins with the time, so that records that are
+    /// created in succession are adjacent in the index of ids. On Linux it also costs less than a `UUID()`, which
+    /// matters because the default of a property is computed again whenever a record is decoded.
     ///
     /// ```swift
     /// struct Note: SyncRecord {
@@ -145,7 +146,7 @@ extension SyncRecord {
     /// The name of the type, without the types that enclose it.
     public static var tableName: String { String(describing: Self.self) }
 
-    /// The record that `init()` makes.
+    /// The record that `init()` creates.
     public static var defaults: Self { get throws { try Self() } }
 
     /// Always throws, because the type has no record with the default of each property.
@@ -181,13 +182,13 @@ extension SyncRecord {
 /// An error for a record type that has no `init()` and declares no `defaults`.
 struct NoDefaults: Error {}
 
-/// A key path of a stored property of a model, as declarations such as ``SyncRecord/indexes`` list them.
+/// A key path of a stored property of a model, for declarations such as ``SyncRecord/indexes``.
 ///
 /// ```swift
 /// static let localColumns: [PropertyPath<TodoItem>] = [\.complete]
 /// ```
 ///
-/// A path that does not lead to a stored property makes opening the store throw ``SyncError`` with code
+/// If a path does not lead to a stored property, opening the store throws ``SyncError`` with code
 /// `invalidModel` or `unsupportedQuery`.
 public typealias PropertyPath<Record> = any PartialKeyPath<Record> & Sendable
 

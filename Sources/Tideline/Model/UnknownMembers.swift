@@ -1,11 +1,11 @@
-// UnknownMembers: the stored members of a row that its table's schema does not know.
+// UnknownMembers: the stored members of a row that its table's schema does not have.
 
 import Foundation
 import TidelineCore
 
-/// The values of a row whose columns the schema does not know, as one JSON object.
+/// The values of a row for columns that the schema does not have, as one JSON object.
 enum UnknownMembers {
-    /// The name of the row's member that contains them.
+    /// The name of the row's member that contains this object.
     static let name = "__extra"
 
     /// Returns a name in quotation marks, as in a JSON object; empty if JSON may escape one of its characters.

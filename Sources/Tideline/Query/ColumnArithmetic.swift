@@ -79,7 +79,7 @@ extension Column where Content: ArithmeticContent {
 
     /// The quotient of a column and a value.
     ///
-    /// Whole numbers are truncated toward zero; division by zero returns null.
+    /// A quotient of whole numbers is truncated toward zero; division by zero returns null.
     public static func / (left: Column, right: Content) -> Column {
         compute(.div, left, .literal(right))
     }

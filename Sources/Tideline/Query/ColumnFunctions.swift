@@ -1,7 +1,7 @@
 // ColumnFunctions: functions on strings, dates and arrays in `where:` closures.
 //
-// Lengths and positions count Unicode scalars, and letter case is full Unicode. This follows the filter
-// rules of every engine, not Swift's String.
+// Lengths and positions count Unicode scalars, and case conversion covers all of Unicode. These are the filter rules of
+// every engine, not those of Swift's `String`.
 
 public import Foundation
 public import TidelineCore
@@ -36,8 +36,8 @@ extension Column where Content: TextContent {
     /// Whether the value contains a string, as users search: ignoring case and accents, by the rules of the device's
     /// language, like Foundation's function of the same name.
     ///
-    /// Only the device can evaluate it: a pull or a read from the server throws ``SyncError`` with code
-    /// `unsupportedQuery`.
+    /// Only the device can evaluate this condition: a pull or a read from the server throws ``SyncError`` with
+    /// code `unsupportedQuery`.
     public func localizedStandardContains(_ text: String) -> Condition {
         call(.localizedContains, text)
     }
@@ -45,7 +45,7 @@ extension Column where Content: TextContent {
     /// Whether the value contains a string, ignoring letter case by the rules of the device's language, like
     /// Foundation's function of the same name.
     ///
-    /// Only the device can evaluate it, like ``localizedStandardContains(_:)``.
+    /// Only the device can evaluate this condition, like ``localizedStandardContains(_:)``.
     public func localizedCaseInsensitiveContains(_ text: String) -> Condition {
         call(.localizedCaseInsensitiveContains, text)
     }

@@ -1,7 +1,7 @@
 // ColumnOperators: comparisons and logic of `where:` closures.
 //
-// There are few overloads on purpose, because each one slows the type checker at every use of the operator. A column
-// that may be nil can be compared with a plain value, because Swift makes that value optional.
+// There are few overloads on purpose, because each one slows the type checker at every use of the operator. An optional
+// column can be compared with a plain value, because Swift makes that value optional.
 
 import TidelineCore
 
@@ -54,13 +54,13 @@ extension Column {
     /// Whether both columns differ.
     public static func != (left: Column, right: Column) -> Condition { compare(.ne, left, right) }
 
-    /// Whether the first column is less.
+    /// Whether the first column is less than the second.
     public static func < (left: Column, right: Column) -> Condition { compare(.lt, left, right) }
 
     /// Whether the first column is at most the second.
     public static func <= (left: Column, right: Column) -> Condition { compare(.le, left, right) }
 
-    /// Whether the first column is greater.
+    /// Whether the first column is greater than the second.
     public static func > (left: Column, right: Column) -> Condition { compare(.gt, left, right) }
 
     /// Whether the first column is at least the second.
@@ -122,54 +122,54 @@ extension Column {
     }
 }
 
-// Comparisons of a column that may be nil with one that may not.
+// Comparisons of an optional column with a column that is not optional.
 
 extension Column {
-    /// Whether a column that may be nil is equal to one that may not.
+    /// Whether an optional column is equal to a non-optional column.
     public static func == <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
     where Content == Wrapped? { compare(.eq, left, right) }
 
-    /// Whether a column is equal to one that may be nil.
+    /// Whether a non-optional column is equal to an optional column.
     public static func == <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
     where Content == Wrapped? { compare(.eq, left, right) }
 
-    /// Whether a column that may be nil differs from one that may not.
+    /// Whether an optional column differs from a non-optional column.
     public static func != <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
     where Content == Wrapped? { compare(.ne, left, right) }
 
-    /// Whether a column differs from one that may be nil.
+    /// Whether a non-optional column differs from an optional column.
     public static func != <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
     where Content == Wrapped? { compare(.ne, left, right) }
 
-    /// Whether a column that may be nil is less than one that may not.
+    /// Whether an optional column is less than a non-optional column.
     public static func < <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
     where Content == Wrapped? { compare(.lt, left, right) }
 
-    /// Whether a column is less than one that may be nil.
+    /// Whether a non-optional column is less than an optional column.
     public static func < <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
     where Content == Wrapped? { compare(.lt, left, right) }
 
-    /// Whether a column that may be nil is at most one that may not.
+    /// Whether an optional column is at most a non-optional column.
     public static func <= <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
     where Content == Wrapped? { compare(.le, left, right) }
 
-    /// Whether a column is at most one that may be nil.
+    /// Whether a non-optional column is at most an optional column.
     public static func <= <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
     where Content == Wrapped? { compare(.le, left, right) }
 
-    /// Whether a column that may be nil is greater than one that may not.
+    /// Whether an optional column is greater than a non-optional column.
     public static func > <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
     where Content == Wrapped? { compare(.gt, left, right) }
 
-    /// Whether a column is greater than one that may be nil.
+    /// Whether a non-optional column is greater than an optional column.
     public static func > <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
     where Content == Wrapped? { compare(.gt, left, right) }
 
-    /// Whether a column that may be nil is at least one that may not.
+    /// Whether an optional column is at least a non-optional column.
     public static func >= <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
     where Content == Wrapped? { compare(.ge, left, right) }
 
-    /// Whether a column is at least one that may be nil.
+    /// Whether a non-optional column is at least an optional column.
     public static func >= <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
     where Content == Wrapped? { compare(.ge, left, right) }
 }

@@ -1,7 +1,7 @@
 // Columns: the columns of a table in a `where:` closure, and the typed expressions that it builds.
 //
-// A subscript cannot throw if a key path has no column, so an expression is a result: the first
-// failure is passed on and thrown when the filter is made.
+// A subscript cannot throw an error for a key path that has no column. An expression is therefore a
+// `Result`: its first failure is passed on, and thrown when the filter is created.
 
 public import TidelineCore
 
@@ -33,7 +33,7 @@ public struct Columns<Record> {
         Column { QueryExpression(.field(try resolve(path))) }
     }
 
-    /// The column with this name, compared with untyped values and literals.
+    /// The column with this name, for comparisons with untyped values and literals.
     public subscript(name: String) -> Column<Value> {
         Column(QueryExpression(.field(name)))
     }
@@ -50,13 +50,14 @@ public struct Columns<Record> {
 
 /// A column, or an expression over columns, with the type of its contents.
 ///
-/// Operators and functions combine it into further expressions; those of type `Bool` are conditions. The store
-/// or the server evaluates them, not Swift. Comparisons with null other than `==` and `!=` do not match.
+/// Operators and functions combine columns into further expressions; expressions of type `Bool` are conditions.
+/// The store or the server evaluates the expressions, not Swift. Comparisons with null other than `==` and `!=`
+/// do not match.
 ///
 /// A property of a nested value is a column, too: `$0.address.city`.
 @dynamicMemberLookup
 public struct Column<Content>: Sendable {
-    /// The expression, or the alternatives of which one applies when a value replaces null.
+    /// The expression, or its alternatives, one of which applies when a value replaces null.
     private let built: Result<Alternatives, SyncError>
 
     package init(_ expression: QueryExpression) {
@@ -126,8 +127,8 @@ public struct Column<Content>: Sendable {
     }
 }
 
-// A nested value is stored as a JSON document. A member is null if the document, or a value on the way to the member,
-// does not have it.
+// A nested value is stored as a JSON document. A member is null if the document, or a value on the path to the member,
+// lacks it.
 
 extension Column where Content: Decodable {
     /// A property of a nested value: `$0.address.city`.
@@ -143,28 +144,28 @@ extension Column where Content: Decodable {
 }
 
 extension Column {
-    /// A property of a nested value that may be nil; null if the value is.
+    /// A property of an optional nested value; null if that value is null.
     public subscript<Wrapped: Decodable, Member>(
         dynamicMember path: KeyPath<Wrapped, Member>
     ) -> Column<Member?> where Content == Wrapped? {
         member(path, of: Wrapped.self)
     }
 
-    /// A property that may be nil, of a nested value that may be nil.
+    /// An optional property of an optional nested value.
     public subscript<Wrapped: Decodable, Member>(
         dynamicMember path: KeyPath<Wrapped, Member?>
     ) -> Column<Member?> where Content == Wrapped? {
         member(path, of: Wrapped.self)
     }
 
-    /// A property of a nested value that may be nil, as a condition; null does not match.
+    /// A property of an optional nested value, as a condition; null does not match.
     @_disfavoredOverload
     public subscript<Wrapped: Decodable>(dynamicMember path: KeyPath<Wrapped, Bool>) -> Condition
     where Content == Wrapped? {
         member(path, of: Wrapped.self)
     }
 
-    /// A property that may be nil, of a nested value that may be nil, as a condition; null does not match.
+    /// An optional property of an optional nested value, as a condition; null does not match.
     @_disfavoredOverload
     public subscript<Wrapped: Decodable>(dynamicMember path: KeyPath<Wrapped, Bool?>) -> Condition
     where Content == Wrapped? {
@@ -190,7 +191,7 @@ extension Column {
 }
 
 extension Column where Content == Value {
-    /// The JSON member of a nested value with this name, compared with untyped values: `$0["address"]["city"]`.
+    /// The JSON member of a nested value with this name, for comparisons with untyped values: `$0["address"]["city"]`.
     public subscript(name: String) -> Column<Value> {
         map { .member(name, of: $0) }
     }

@@ -1,8 +1,8 @@
 // KeyPathNames: names of properties in queries.
 //
-// `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It is a debug format, so a
-// string that does not look like one stored property is rejected and never guessed. A model can instead name its
-// columns by key path (`static var columns`).
+// The `debugDescription` of a key path is `\TodoItem.text`, even in optimized and stripped programs (measured). Because
+// this is a debug format, a string that does not look like one stored property is rejected; no name is guessed. A model
+// can instead name its columns by key path (`static var columns`).
 
 import TidelineCore
 
@@ -24,7 +24,7 @@ enum KeyPathNames {
         return String(name)
     }
 
-    /// Returns the names of the properties on the way of a key path; empty if one is computed.
+    /// Returns the names of the properties along a key path; empty if one of them is computed.
     static func properties(of path: AnyKeyPath) -> [String] {
         let text = path.debugDescription
         let root = rootPrefix(type(of: path).rootType)

@@ -18,7 +18,7 @@ extension Column {
 }
 
 extension Column {
-    /// The value of a column, or another value if it is null: `($0.rank ?? 0) > 3`.
+    /// The value of a column, or another value if the column is null: `($0.rank ?? 0) > 3`.
     public static func ?? <Wrapped>(left: Column, right: Wrapped) -> Column<Wrapped>
     where Content == Wrapped? {
         Column<Wrapped>(either: {
@@ -29,7 +29,7 @@ extension Column {
         })
     }
 
-    /// The value of a column, or that of another column if it is null.
+    /// The value of a column, or the value of another column if the first is null.
     public static func ?? <Wrapped>(left: Column, right: Column<Wrapped>) -> Column<Wrapped>
     where Content == Wrapped? {
         Column<Wrapped>(either: {
@@ -42,7 +42,7 @@ extension Column {
 }
 
 extension Column where Content == Value {
-    /// The value of a column by name, or another value if it is null: `($0["rank"] ?? 0) > 3`.
+    /// The value of a column by name, or another value if the column is null: `($0["rank"] ?? 0) > 3`.
     public static func ?? (left: Column, right: Value) -> Column {
         Column(either: {
             try left.alternatives().orElse(

@@ -1,7 +1,8 @@
 // PredicateLocalized: `localizedStandardContains` in predicates.
 //
-// The device evaluates it as Foundation does; no server has a function for it. The macro accepts it
-// everywhere, but Foundation on Linux has no node for it, so this file supplies one.
+// The device evaluates the function as Foundation does; no server supports it. The macro accepts
+// the function on every platform, but Foundation on Linux has no node for it, so this file supplies
+// the node.
 
 import TidelineCore
 

@@ -158,14 +158,14 @@ extension Nodes.ForcedUnwrap: QueryNode {
 }
 
 extension Nodes.NilCoalesce: QueryNode {
-    /// Returns the value, or the other one if it is null.
+    /// Returns the left value, or the right value if the left value is null.
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         try state.visit(lhs).orElse(state.visit(rhs), isBoolean: Output.self == Bool.self)
     }
 }
 
 extension Alternatives {
-    /// Returns this value, or the other one if it is null.
+    /// Returns this value, or the other value if this value is null.
     func orElse(_ other: Alternatives, isBoolean: Bool) throws -> Alternatives {
         if cases.allSatisfy(\.value.isNullLiteral) { return other }
         // A null Boolean does not match anyway, so `?? false` adds nothing.

@@ -12,7 +12,7 @@ extension Nodes.Variable: QueryNode {
     }
 }
 
-/// A node whose value is already known: a captured value, or a property of one.
+/// A node whose value is already known: a captured value, or a property of a captured value.
 protocol ConstantNode {
     func constant() -> Any?
 }

@@ -1,9 +1,9 @@
 // PredicateWalk: converts a Foundation Predicate to a query.
 //
-// Foundation's nodes conform to a protocol of this library, by which they are visited. A Swift expression may have
-// different values on different paths (`??`, `?.`, `if`), which the query languages cannot express. So the walk keeps
-// the alternatives of each value with the condition under which each one applies, and a condition becomes "at least
-// one alternative matches". Usually there is one alternative.
+// Foundation's predicate nodes conform to a protocol of this library, through which the walk visits them. A Swift
+// expression may have different values on different paths (`??`, `?.`, `if`), which the query languages cannot express.
+// The walk therefore keeps all alternatives of a value, each with the condition under which it applies, and a condition
+// becomes "at least one alternative matches". Usually, there is only one alternative.
 
 import Foundation
 import TidelineCore
@@ -19,7 +19,7 @@ struct Alternative {
 struct Alternatives: Sendable {
     /// The maximum number of paths.
     ///
-    /// A predicate with more is rejected, because the query would grow without bounds.
+    /// A predicate with more paths is rejected, because the query would grow without bounds.
     static let countMax = 16
 
     var cases: [Alternative]
@@ -125,7 +125,7 @@ struct PredicateWalk {
     }
 
     var bindings: [PredicateExpressions.VariableID: Binding] = [:]
-    /// The number of conditions on elements around the current node.
+    /// The number of conditions on list elements that enclose the current node.
     var lists = 0
     let column: (AnyKeyPath) throws -> String
 

@@ -93,7 +93,7 @@ public struct Query<Record: Sendable>: Sendable {
 }
 
 extension Query {
-    /// Returns the query with this order, which replaces its previous one.
+    /// Returns the query with this order, which replaces its previous order.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
@@ -101,7 +101,7 @@ extension Query {
         try sorted(by: terms)
     }
 
-    /// Returns the query with this order, which replaces its previous one.
+    /// Returns the query with this order, which replaces its previous order.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
@@ -119,7 +119,7 @@ extension Query {
         return copy
     }
 
-    /// Returns the query of those records that contain all words of a search text.
+    /// Returns the query, restricted to records that contain all words of a search text.
     ///
     /// ```swift
     /// let page = try await todos.read(Query().matching("oat milk").limited(to: 20))
@@ -137,12 +137,12 @@ extension Query {
 extension Query {
     /// Creates a query of the records that match a condition.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel` if the condition could not be made.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel` if the condition could not be created.
     public init(where condition: RecordCondition<Record>) throws {
         try self.init(where: { condition($0) })
     }
 
-    /// Returns the query of those of its records that also match a closure over the columns.
+    /// Returns the query, restricted to records that also match a closure over the columns.
     ///
     /// ```swift
     /// let open = try Query<TodoItem>().filter { !$0.complete }
@@ -154,7 +154,7 @@ extension Query {
         adding(try Filter(for: Record.self, where: condition))
     }
 
-    /// Returns the query of those of its records that also match a predicate.
+    /// Returns the query, restricted to records that also match a predicate.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`.
     public func filter(_ predicate: Predicate<Record>) throws -> Query where Record: SyncRecord {
@@ -168,9 +168,9 @@ extension Query {
         return copy
     }
 
-    /// Returns the query of those of its records that also match a condition.
+    /// Returns the query, restricted to records that also match a condition.
     ///
-    /// - Throws: The errors of the query that is made with the condition.
+    /// - Throws: The errors of creating a query with this condition.
     public func filter(_ condition: RecordCondition<Record>) throws -> Query {
         try filter { condition($0) }
     }
@@ -182,7 +182,7 @@ extension Query where Record: SyncRecord {
     /// Only their key paths and directions are used.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
-    ///   with one that has no column.
+    ///   with a key path that has no column.
     @_disfavoredOverload
     public func sorted(by descriptors: SortDescriptor<Record>...) throws -> Query {
         try sorted(by: descriptors)
@@ -193,7 +193,7 @@ extension Query where Record: SyncRecord {
     /// Only their key paths and directions are used.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
-    ///   with one that has no column.
+    ///   with a key path that has no column.
     @_disfavoredOverload
     public func sorted(by descriptors: [SortDescriptor<Record>]) throws -> Query {
         var copy = self
@@ -204,8 +204,8 @@ extension Query where Record: SyncRecord {
     /// Returns the query with only these columns and the id.
     ///
     /// Use it for records that are only displayed. The other properties of these records are nil or have their
-    /// defaults. An update with such a record never overwrites the row's other values with them: it throws
-    /// ``SyncError`` with code `partialRecord`. Use `update(id:_:)` to change a row that was read like this.
+    /// defaults. An update with such a record never overwrites the row's other values: it throws ``SyncError`` with
+    /// code `partialRecord`. Use `update(id:_:)` to change a row that was read in this way.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column.
     public func selecting(_ paths: PartialKeyPath<Record>...) throws -> Query {
@@ -220,9 +220,9 @@ extension Query where Record: SyncRecord {
         return copy
     }
 
-    /// Returns a query for the records of this query that come after a given one in its order.
+    /// Returns the query for the records that come after a given record in the order of this query.
     ///
-    /// This is how to read a long list page by page:
+    /// Use it to read a long list page by page:
     ///
     /// ```swift
     /// let query = try Query<TodoItem>().sorted(by: .ascending(\.text, .localized)).limited(to: 50)
@@ -236,11 +236,12 @@ extension Query where Record: SyncRecord {
     /// deleted. Every order works, including one with several sort terms, null values or equal values; ties are broken
     /// by `id`.
     ///
-    /// Call it after ``sorted(by:)-(SortTerm<Record>...)``: it uses the order that the query has at this time.
-    /// The total count of the returned query is the number of the records after the given one.
+    /// Call it after ``sorted(by:)-(SortTerm<Record>...)``, because it uses the order that the query has at the time of
+    /// the call. The total count of the returned query is the number of records after the given record.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an order by rank, for an order by a column that the
-    ///   record does not have, and for a query that selects columns without those of the order; or `invalidModel`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an order by rank, for an order by a column
+    ///   that the record does not have, and for a query whose selected columns do not include those of the
+    ///   order; or `invalidModel`.
     public func after(_ record: Record) throws -> Query {
         let position = try QueryPosition(of: record, in: table)
         var copy = self
@@ -251,25 +252,26 @@ extension Query where Record: SyncRecord {
 }
 
 extension Query: IncludableQuery where Record: SyncRecord {
-    /// The query as a part of another one.
+    /// The query as part of another query.
     public var included: IncludedQuery<Record, Record> {
         IncludedQuery(query: table, reader: RecordEntries<Record>())
     }
 }
 
 extension Query where Record: SyncRecord {
-    /// Returns the query with the children of each record: those whose property has its id.
+    /// Returns the query with the children of each record: the records whose property has the
+    /// record's id.
     ///
     /// ```swift
     /// let customers = try Query<Customer>().including(Query<Job>(), on: \.customerID)
     /// ```
     ///
-    /// `reference` is the property; it may be left out if the model of the children declares one reference to this one.
-    /// Condition, order, limit and offset of `children` apply to the children of each record. The children may have
-    /// related records as well.
+    /// `reference` is that property. Omit it if the children's model declares exactly one reference to this model. The
+    /// condition, order, limit and offset of `children` apply to the children of each record separately. The children
+    /// may have related records as well.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and without a property if
-    ///   the model does not declare one such reference; or `invalidModel`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and if the property is
+    ///   omitted although the model does not declare exactly one such reference; or `invalidModel`.
     public func including<Children: IncludableQuery>(
         _ children: Children,
         on reference: PartialKeyPath<Children.Record>? = nil
@@ -280,7 +282,7 @@ extension Query where Record: SyncRecord {
         )
     }
 
-    /// Returns the query with the parent of each record: the one whose id is in the property.
+    /// Returns the query with the parent of each record: the record whose id is in the property.
     ///
     /// ```swift
     /// let jobs = try Query<Job>().including(parent: Query<Customer>(), on: \.customerID)

@@ -1,4 +1,4 @@
-// SortTerm: a sort key of an order, given by key path or by name and resolved when it is made.
+// SortTerm: a sort key of an order, given by key path or by name and resolved when it is created.
 
 public import Foundation
 import TidelineCore
@@ -17,8 +17,7 @@ public struct SortTerm<Record>: Sendable {
 
     /// Sorts by how well a record matches the search of the query, the best match first.
     ///
-    /// It needs a query with `matching`, and is the order of such a query unless it has another one. See
-    /// <doc:Search>.
+    /// The query must use `matching`. Such a query is sorted by rank unless it has another order. See <doc:Search>.
     public static var rank: SortTerm {
         SortTerm(ascending: true) { QueryExpression(.search(.rank)) }
     }
@@ -66,7 +65,7 @@ public struct SortTerm<Record>: Sendable {
 
     /// Sorts by a text property in descending order, comparing strings as `order` does.
     ///
-    /// Like ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
+    /// See ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
     public static func descending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: false, order) { try RecordSchema.sortKey(for: path) }

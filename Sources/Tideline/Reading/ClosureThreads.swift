@@ -1,24 +1,24 @@
-// ClosureThreads: threads for the closures of the app that read.
+// ClosureThreads: threads for the app's closures that read a store.
 
 import Dispatch
 import Foundation
 import Synchronization
 
-/// Threads on which the closures of the app read a store, in place of those of Swift's pool.
+/// Threads on which the app's closures read a store, instead of Swift's thread pool.
 ///
 /// Swift's pool has one thread for each core. A closure reads without suspending, and its SQL may take seconds: on two
-/// cores, two of them would stop all other tasks of the app, even the one that cancels them. A thread switch takes 25
-/// microseconds.
+/// cores, two closures would block all other tasks of the app, even the task that cancels them. A thread switch takes
+/// 25 microseconds.
 final class ClosureThreads: TaskExecutor {
     static let shared = ClosureThreads()
 
-    /// The maximum number of closures that run at the same time; others wait.
+    /// The maximum number of closures that run at the same time; further closures wait.
     private static let threadsMax = 16
 
     private struct State {
         var jobs: [UnownedJob] = []
         var threads = 0
-        /// The number of threads that wait and were not woken.
+        /// The number of idle threads that have not been woken.
         var idle = 0
     }
 

@@ -1,4 +1,4 @@
-// ReadRegion: the tables, rows and conditions that an observed closure has read. A change that touches them runs the
+// ReadRegion: the tables, rows and conditions that an observed closure has read. A change to any of them runs the
 // closure again.
 
 import TidelineCore
@@ -30,18 +30,18 @@ struct ReadRegion: Sendable {
     }
 
     private struct Table: Sendable {
-        /// Whether every change of the table counts.
+        /// Whether every change to the table counts.
         var isWhole = false
         var ids: Set<ItemKey> = []
         var rows: [Rows] = []
         var counts: [Count] = []
     }
 
-    /// The maximum number of queries and counts of a table that are checked one by one.
+    /// The maximum number of queries and counts of a table that are checked individually.
     ///
-    /// A closure may read in a loop. Beyond this number, each change of the table runs it again.
+    /// A closure may read in a loop. Beyond this number, each change to the table runs the closure again.
     static let queriesMax = 100
-    /// The maximum number of rows that were read by id and are checked one by one.
+    /// The maximum number of rows that were read by id and are checked individually.
     static let idsMax = 10_000
 
     /// The client's tables, which a condition may name in another letter case.
@@ -67,7 +67,7 @@ struct ReadRegion: Sendable {
         for table in catalog.relatedTables(of: filter) { add(table: table) }
     }
 
-    /// Adds the rows of a query, whose filter is as `RecordCoder.conditionOnChanges` returns it.
+    /// Adds the rows of a query, whose filter comes from `RecordCoder.conditionOnChanges`.
     mutating func add(_ query: TableQuery, of name: String, shown: [Row]) {
         add(query, of: name, shown: shown, keys: nil)
     }
@@ -89,8 +89,8 @@ struct ReadRegion: Sendable {
         update(name) { $0.rows.append(Rows(query: query, shown: shown, keys: keys)) }
     }
 
-    /// Adds the other tables of a condition; returns whether every change of its own table counts, because a changed
-    /// row does not show whether it matches.
+    /// Adds the other tables of a condition; returns whether every change to its own table counts because a changed row
+    /// does not show whether it matches.
     private mutating func addWhole(_ name: String, _ filter: Filter?) -> Bool {
         guard let condition = filter?.expression else { return false }
         for table in catalog.relatedTables(of: filter) { add(table: table) }

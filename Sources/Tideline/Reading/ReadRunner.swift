@@ -7,7 +7,7 @@ import TidelineSQLite
 struct AppError: Error {
     let error: any Error
 
-    /// Returns the error of the app that an error of the store wraps, or else the error itself.
+    /// Returns the app's error that a store error wraps, or else the store error itself.
     static func unwrapped(_ error: SyncError) -> any Error {
         (error.cause as? AppError)?.error ?? error
     }
@@ -22,7 +22,7 @@ struct ReadRunner {
         isRecording: Bool = false,
         _ body: @escaping @Sendable (SyncReader) throws -> Result
     ) async throws -> (result: Result, region: ReadRegion) {
-        // A task that prefers an executor, such as the one of a simulation, stays on it.
+        // A task that prefers an executor, such as a task of a simulation, stays on that executor.
         if withUnsafeCurrentTask(body: { $0?.unownedTaskExecutor }) != nil {
             return try await runHere(isRecording: isRecording, body)
         }

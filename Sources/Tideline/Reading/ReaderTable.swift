@@ -135,7 +135,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
         return try coder.ordered(totals, by: request.group)
     }
 
-    /// Returns the condition that changes are checked against; one with `now()` keeps the call.
+    /// Returns the condition that changes are checked against; calls of `now()` remain in it.
     func conditionOnChanges(_ filter: Filter?) -> Filter? {
         if filter?.expression.calls(.now) == true { return filter }
         return coder.conditionOnChanges(filter, now: reader.engine.environment.now())

@@ -4,7 +4,7 @@ public import Foundation
 import TidelineCore
 
 extension RecordReading {
-    /// Returns whether a record matches a closure over the columns; without a closure, whether there is a record.
+    /// Returns whether a record matches a closure over the columns; without a closure, whether the table has a record.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw. Errors of the
     ///   closure are rethrown.
@@ -60,9 +60,9 @@ extension RecordReading where Record: SyncRecord {
 
     /// Returns the sum of a property over the records of a query; zero if no record has a value.
     ///
-    /// The store computes it, and the result is the same as if the app added the property of each record, except that
-    /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
-    /// The query's order, limit and offset are ignored, as for `count`.
+    /// The store computes the sum. The result is the same as if the app added the property of each record, except that
+    /// the last digits of a sum of `Double` values depend on the order of addition. A nil property is not added. The
+    /// query's order, limit and offset are ignored, as for `count`.
     ///
     /// ```swift
     /// let minutes = try reader.table(Job.self).sum(\.minutes, where: { $0.status == .done })
@@ -265,9 +265,9 @@ extension RecordReading where Record: SyncRecord {
         try extreme(path, query, isAscending: true)?[keyPath: path]
     }
 
-    /// Returns the smallest value of a property that is not nil; nil if no record has such a value.
+    /// Returns the smallest non-nil value of a property; nil if no record has a value.
     ///
-    /// - Throws: The errors of the same method with a property that cannot be nil.
+    /// - Throws: The errors of the overload for a property that is not optional.
     public func min<Content>(
         _ path: KeyPath<Record, Content?>,
         _ query: Query<Record> = Query()
@@ -297,7 +297,7 @@ extension RecordReading where Record: SyncRecord {
         try min(path, Query(where: predicate))
     }
 
-    /// Returns the smallest value of a property that is not nil in the records that match a closure.
+    /// Returns the smallest non-nil value of a property in the records that match a closure.
     ///
     /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func min<Content>(
@@ -307,7 +307,7 @@ extension RecordReading where Record: SyncRecord {
         try min(path, Query(where: condition))
     }
 
-    /// Returns the smallest value of a property that is not nil in the records that match a predicate.
+    /// Returns the smallest non-nil value of a property in the records that match a predicate.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func min<Content>(
@@ -328,7 +328,7 @@ extension RecordReading where Record: SyncRecord {
         try extreme(path, query, isAscending: false)?[keyPath: path]
     }
 
-    /// Returns the largest value of a property that is not nil; nil if no record has such a value.
+    /// Returns the largest non-nil value of a property; nil if no record has a value.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(
@@ -360,7 +360,7 @@ extension RecordReading where Record: SyncRecord {
         try max(path, Query(where: predicate))
     }
 
-    /// Returns the largest value of a property that is not nil in the records that match a closure.
+    /// Returns the largest non-nil value of a property in the records that match a closure.
     ///
     /// - Throws: The errors of `min(_:_:)`. Errors of the closure are rethrown.
     public func max<Content>(
@@ -370,7 +370,7 @@ extension RecordReading where Record: SyncRecord {
         try max(path, Query(where: condition))
     }
 
-    /// Returns the largest value of a property that is not nil in the records that match a predicate.
+    /// Returns the largest non-nil value of a property in the records that match a predicate.
     ///
     /// - Throws: The errors of `min(_:_:)`.
     public func max<Content>(

@@ -6,7 +6,8 @@ import TidelineCore
 
 /// A table with synchronous reads: a ``ReaderTable`` or a ``TransactionTable``.
 ///
-/// ``ReadableTable`` is its asynchronous counterpart. Use it for a function that reads from either:
+/// ``ReadableTable`` is its asynchronous counterpart. Use it to write a function that reads from
+/// either kind of table:
 ///
 /// ```swift
 /// func openCount(in todos: some RecordReading<TodoItem>) throws -> Int {
@@ -47,8 +48,8 @@ public protocol RecordReading<Record> {
 
     /// Returns the number of rows and the sum of a column, for all rows of a query or for each value of a column.
     ///
-    /// The typed methods, such as `sum` and `count(by:)`, use it. Groups are in ascending order of their values,
-    /// null first.
+    /// The typed methods, such as `sum` and `count(by:)`, call this method. Groups are in ascending order of their
+    /// values, null first.
     ///
     /// - Parameters:
     ///   - column: The column whose values are added; nil to count rows.

@@ -5,17 +5,17 @@ import TidelineCore
 
 /// A type whose values can be added: a number, or an optional number.
 ///
-/// Null is not added, and does not count for an average.
+/// Null values are not added and do not count toward an average.
 public protocol SummableContent: Sendable {
     /// The type of a sum: `Int` for integers, otherwise `Double` or `Decimal`.
     associatedtype Sum: Sendable
     /// The type of an average: `Decimal` for decimals, otherwise `Double`.
     associatedtype Average: Sendable
 
-    /// Returns the sum from totals, zero if they have no values; nil if it is out of range.
+    /// Returns the sum from totals, which is zero if they have no values; nil if the sum is out of range.
     static func sum(of totals: RowTotals) -> Sum?
 
-    /// Returns the average from totals with at least one value; nil if it is out of range.
+    /// Returns the average from totals with at least one value; nil if the average is out of range.
     static func average(of totals: RowTotals) -> Average?
 }
 
@@ -157,7 +157,8 @@ struct RecordTotals<Record: SyncRecord> {
         }
     }
 
-    /// Returns the query of the first value of a column that is not null, in an order.
+    /// Returns the query for the record with the smallest or the largest value of a column,
+    /// ignoring nil.
     func extreme(
         _ query: Query<Record>,
         _ column: String,
@@ -177,7 +178,7 @@ struct RecordTotals<Record: SyncRecord> {
 }
 
 extension RowTotals {
-    /// Returns the totals of two groups together.
+    /// Returns the combined totals of two groups.
     static func joined(_ one: RowTotals, _ two: RowTotals) -> RowTotals {
         var sum = TotalsSum()
         sum.add(one.sum)

@@ -1,13 +1,13 @@
-// SyncReader: reads of several tables in one committed state.
+// SyncReader: reads several tables from one committed state.
 
 import TidelineCore
 import TidelineSQLite
 
 /// A reader of all tables of a client in one committed state, valid while its closure runs.
 ///
-/// ``SyncContext/read(_:)`` and `SyncContext.observe(_:)` create it; ``SyncTransaction/reader`` gives one
-/// that also sees the changes of its transaction. Write a function that takes a reader, and it can be called from
-/// all three. After the end of the closure, its tables throw ``SyncError`` with code `transactionEnded`.
+/// ``SyncContext/read(_:)`` and `SyncContext.observe(_:)` create a reader; ``SyncTransaction/reader`` is a reader that
+/// also sees the changes of its transaction. A function that takes a reader can be called from all three. After the
+/// closure ends, the reader's tables throw ``SyncError`` with code `transactionEnded`.
 ///
 /// ```swift
 /// struct Overview: Equatable {
@@ -33,7 +33,7 @@ public final class SyncReader {
     private var source: Source
     /// The error of the store; if set, every further read throws it.
     private(set) var failure: (any Error)?
-    /// The region that was read so far; nil if no observation needs it.
+    /// The region that has been read so far; nil if no observation needs it.
     private(set) var region: ReadRegion?
 
     /// Creates a reader of a snapshot; `isRecording` is true for an observation.
@@ -94,7 +94,7 @@ public final class SyncReader {
 
     func record(_ body: (inout ReadRegion) -> Void) {
         guard var changed = region else { return }
-        // The only reference, so that the change copies nothing.
+        // This leaves only one reference to the region, so that the change copies nothing.
         region = nil
         body(&changed)
         region = changed

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// The reference that prevents an operation: on the server, or the delete of a record on this device.
+/// A reference that prevents an operation on the server, or the delete of a record on this device.
 ///
 /// ```swift
 /// for error in try await client.syncContext.operationErrors() {
@@ -16,7 +16,7 @@ public struct BrokenReference: Sendable, Hashable {
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// The parent that the row names does not exist on the server, is deleted, or cannot be seen by the account.
         case parentNotFound
-        /// The row cannot be deleted, because rows refer to it by a reference with the rule `restrict`.
+        /// The row cannot be deleted, because other rows refer to it by a reference with the rule `restrict`.
         case rowIsReferenced
     }
 
@@ -41,7 +41,7 @@ public struct BrokenReference: Sendable, Hashable {
         self.init(reason: reason, column: column, table: table)
     }
 
-    /// The name of a member of a stored error.
+    /// The name of the member of a stored error that holds the reference.
     private static let member = "reference"
 
     /// Creates the reference of a stored error; nil if it has none.
@@ -76,35 +76,35 @@ public struct BrokenReference: Sendable, Hashable {
 }
 
 extension TableOperationError {
-    /// Restores the parent whose absence made the server reject the operation, and then sends the operation again.
+    /// Restores the parent whose absence made the server reject the operation, and then retries the operation.
     ///
-    /// The parent gets the values that it has on this device or, if it is no longer here, those that the server has
-    /// kept of the deleted row. Its insert is queued, and restores the deleted row of the server. Rows that were
-    /// deleted with the parent stay deleted.
+    /// The parent gets the values that it has on this device or, if the device no longer has it, the values that the
+    /// server has kept of the deleted row. The parent's insert is queued, and restores the deleted row on the server.
+    /// Rows that were deleted with the parent stay deleted.
     ///
-    /// A table of the server with `"tombstones": "bare"` keeps no values of deleted rows.
+    /// A server table with `"tombstones": "bare"` keeps no values of deleted rows.
     ///
-    /// If the server has the parent again, the operation is only sent again. A parked update of the parent is sent again
-    /// as well, and restores the row that it changes.
+    /// If the server already has the parent again, the operation is retried without an insert. A parked update of the
+    /// parent is also retried, and restores the row that it changes.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, if it has no ``brokenReference``
     ///   with the reason `parentNotFound`, or if neither side has the values of the parent (in that case, use
     ///   ``restoreParent(with:)``); `unknownTable` if the store was opened without the parent's table; `ruleBroken` if
-    ///   the parent's values break a rule of its model; `otherAccount`; and the errors of a read of the server.
+    ///   the parent's values break a rule of its model; `otherAccount`; and the errors of a read from the server.
     public func restoreParent() async throws {
         try await errors().restoreParent(of: self, with: nil, in: nil)
     }
 
-    /// Inserts the parent whose absence made the server reject the operation, and then sends the operation again.
+    /// Inserts the parent whose absence made the server reject the operation, and then retries the operation.
     ///
-    /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
-    /// - Throws: The errors of ``restoreParent()``, or ``SyncError`` with code `rowDoesNotFit`, also for a record
+    /// - Parameter parent: The record of the parent; its id is replaced with the id that the row refers to.
+    /// - Throws: The errors of ``restoreParent()``, or ``SyncError`` with code `rowDoesNotFit`, including for a record
     ///   of another table, or `ruleBroken`.
     public func restoreParent<Parent: SyncRecord>(with parent: Parent) async throws {
         try await errors().restoreParent(of: self, with: Row(parent), in: Parent.tableName)
     }
 
-    /// Gives the row a different parent, and sends the operation again.
+    /// Gives the row a different parent, and retries the operation.
     ///
     /// - Parameter id: The id of the new parent; nil for none, if the property is optional.
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved or has no ``brokenReference`` with
@@ -153,7 +153,7 @@ extension OperationErrors {
         let child = try await engine.read {
             try $0.store.row(id: .string(error.itemID), in: error.table)
         }
-        // The row may have another parent, or none, by now.
+        // By now, the row may have another parent, or none.
         guard let id = (child ?? error.item)?[reference.column]?.text else {
             return try await retry(error)
         }
@@ -171,8 +171,8 @@ extension OperationErrors {
         }
         var values = given ?? stored
         let isKnown = stored?.isFromServer == true && !isPending
-        // The server may have a known parent again. An insert would forget its state, without which a later delete of
-        // the parent would not be sent.
+        // The server may already have a known parent again. An insert would discard the parent's known state, and
+        // without that state a later delete of the parent would not be sent.
         if values == nil || isKnown {
             let answer = try await serverRow(RowKey(table, id), schema)
             let row = answer.item
@@ -192,7 +192,7 @@ extension OperationErrors {
             let operations = try queue.reader.operations(table, id)
             try queue.checkAccount(operations)
             let current = try queue.store.row(id: .string(id), in: table)
-            // An operation in the queue, or a pull in the meantime, has restored or changed it already.
+            // False if an operation in the queue or a pull has already restored or changed the parent.
             let isMissing = operations.isEmpty && current?.version == stored?.version
             if isMissing || operations.last?.kind == .delete {
                 try queue.store.delete(ids: [.string(id)], in: table)
@@ -202,7 +202,7 @@ extension OperationErrors {
         }
     }
 
-    /// Sends a parked update of a row again, on top of the row that the server has deleted, which restores it.
+    /// Retries a parked update of a row on top of the row that the server has deleted, which restores the row.
     ///
     /// - Returns: Whether there is such an update.
     private func restoreUpdated(_ parent: RowKey, with given: Row?) async throws -> Bool {
@@ -216,7 +216,7 @@ extension OperationErrors {
         return true
     }
 
-    /// Reads a row of the server, deleted or not.
+    /// Reads a row from the server, deleted or not.
     private func serverRow(_ key: RowKey, _ schema: TableSchema) async throws -> PushAnswer {
         do {
             return try await engine.remote.get().row(key.itemID, in: key.table, schema)

@@ -5,7 +5,7 @@
 
 import TidelineCore
 
-/// The rows that are deleted, or lose their reference, with a row that the app deletes.
+/// The rows that are deleted or lose their reference when the app deletes a row.
 struct CascadePlan {
     /// The rows that are deleted, each before the rows that it refers to.
     private(set) var deleted: [RowKey] = []
@@ -16,7 +16,7 @@ struct CascadePlan {
 
     /// Finds the rows that the delete of a row changes.
     ///
-    /// - Throws: ``SyncError`` with code `rowIsReferenced`, or `transactionTooLarge` if there are too many.
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, or `transactionTooLarge` if there are too many such rows.
     init(of root: RowKey, _ queue: QueueTransaction) throws {
         let references = queue.catalog.references
         var found: [RowKey: Row] = [:]
@@ -57,9 +57,10 @@ struct CascadePlan {
         throw SyncError.cascadeTooLarge(root, max: queue.limits.cascadeRowsMax)
     }
 
-    /// Calls `body` with the rows that refer to rows with these ids, with their ids and references.
+    /// Calls `body` with each row that refers to one of these ids; the rows contain only their ids
+    /// and references.
     ///
-    /// At most `cascadeRowsMax` rows and one more are in memory, because `body` throws when there are too many.
+    /// At most `cascadeRowsMax` + 1 rows are in memory, because `body` throws if there are too many.
     private static func eachRow(
         of ids: [String],
         by edge: ModelReferences.Edge,
@@ -80,7 +81,8 @@ struct CascadePlan {
 
     private static let idsAtOnce = 500
 
-    /// Returns the keys of rows, each before the rows that it refers to, unless they form a cycle.
+    /// Returns the keys of rows, with each row before the rows that it refers to, unless the rows
+    /// form a cycle.
     ///
     /// If a parent came first, the server would change or delete its children as well, and their own deletes would
     /// then conflict with a newer version.
@@ -127,10 +129,10 @@ struct CascadePlan {
 }
 
 extension LocalChanges {
-    /// Removes a row, applies the delete rules of the references to it, and queues all resulting operations, the
+    /// Removes a row, applies the delete rules of the references to it, and queues all resulting operations, with the
     /// delete of the row last; does nothing if the row does not exist.
     ///
-    /// The operations form one group, unless there are more of them than a batch can carry.
+    /// The operations form one group, unless there are more operations than a batch can carry.
     func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
         guard !queue.catalog.references.children(of: table).isEmpty,
             try queue.store.row(id: .string(id), in: table) != nil
@@ -151,7 +153,8 @@ extension LocalChanges {
         try LocalChanges(queue: queue, table: table, declared: declared)
             .deleteRow(id, isLast: true, basisVersion: basisVersion)
         if let opened, try queue.reader.count(group: opened) > queue.limits.transactionRowsMax {
-            // Rejected operations of other rows made the group too large, so they leave it.
+            // Rejected operations of other rows made the group too large, so they are removed from
+            // the group.
             try queue.separateEarlier(from: opened)
         }
     }

@@ -28,8 +28,8 @@ struct CircularInserts {
     /// - Parameters:
     ///   - operation: The operation.
     ///   - limit: The maximum number of operations that are examined.
-    /// - Returns: None if the row is in no such cycle, or if one of the inserts was sent or cannot be sent now; nil if
-    ///   that needs more operations than the limit.
+    /// - Returns: The inserts; none if the row is in no such cycle, or if one of the inserts was already sent or cannot
+    ///   be sent now; nil if the search needs more operations than the limit.
     /// - Throws: The errors of the store.
     func cycle(of operation: QueuedOperation, limit: Int) throws -> [QueuedOperation]? {
         guard operation.frozen == nil, operation.kind == .insert else { return [] }
@@ -48,7 +48,7 @@ struct CircularInserts {
                 open.append(creating)
             }
         }
-        // The rows that lead back to the row.
+        // The rows that lead back to the operation's row.
         var cycle: Set<RowKey> = []
         var left = children[operation.row] ?? []
         while let row = left.popLast() {

@@ -1,8 +1,8 @@
 // DelayedChildren: operations that take children away from a row, and that are sent before the delete of the row.
 //
-// They delete a child, or give it another parent. The queue has them before the delete, but one that the server failed
-// to process is sent again later, and one that it rejected is parked. If the delete overtook it, the server would
-// reject the delete, delete the child with its parent, or clear its reference.
+// Such an operation deletes a child or gives it another parent. It precedes the delete in the queue, but it is retried
+// later if the server failed to process it, and parked if the server rejected it. If the delete overtook the operation,
+// the server would reject the delete, delete the child with its parent, or clear the child's reference.
 
 import TidelineCore
 
@@ -15,7 +15,8 @@ struct DelayedChildren {
 
     /// The maximum number of operations of a table that are examined.
     ///
-    /// Delayed ones are the first in the queue. If there are more, the server may reject the delete.
+    /// Delayed operations come first in the queue. If there are more operations than this, the server may
+    /// reject the delete.
     private static let operationsMax = 1000
 
     /// Returns an operation that has to be sent before the delete of a row; nil if there is none.
@@ -32,8 +33,8 @@ struct DelayedChildren {
         taken: Set<Int64> = []
     ) throws -> QueuedOperation? {
         for (operation, edge) in try all(of: delete, reader) {
-            // If both are in one batch and the server rejects the first one, `restrict` prevents the delete. Otherwise
-            // the server would delete a child that was moved, or clear its reference.
+            // If both operations are in one batch and the server rejects the first, `restrict` prevents the delete.
+            // With another rule, the server would delete a child that was moved, or clear its reference.
             let mayPrecede = operation.kind == .delete || edge.rule == .restrict
             if mayPrecede, taken.contains(operation.id) { continue }
             if try waits(operation, for: delete, reader) { continue }
@@ -42,7 +43,7 @@ struct DelayedChildren {
         return nil
     }
 
-    /// Returns all operations that take children away from a row, except those in the group of its delete.
+    /// Returns all operations that take children away from a row, except operations in the group of its delete.
     mutating func all(
         of delete: QueuedOperation,
         _ reader: QueueReader
@@ -76,10 +77,11 @@ struct DelayedChildren {
         return found
     }
 
-    /// Returns whether an operation that is sent alone waits for another one, through others that are sent alone.
+    /// Returns whether an operation waits for another operation that is sent alone, through operations that are also
+    /// sent alone.
     ///
-    /// If the other one waited for it as well, neither would ever be sent. Groups that wait for each other become one
-    /// (WaitCycle).
+    /// If each waited for the other, neither would ever be sent. Groups that wait for each other are
+    /// merged (WaitCycle).
     private mutating func waits(
         _ operation: QueuedOperation,
         for other: QueuedOperation,
@@ -106,7 +108,7 @@ struct DelayedChildren {
         return false
     }
 
-    /// Returns whether an operation belongs to no group, or is the only one that is left of its group.
+    /// Returns whether an operation belongs to no group, or is the last remaining operation of its group.
     private func isSentAlone(
         _ operation: QueuedOperation,
         _ reader: QueueReader

@@ -4,12 +4,12 @@ extension Array where Element: Hashable {
     /// Returns the elements and everything that they depend on, each after its dependencies, and otherwise in the order
     /// of the array.
     ///
-    /// Of elements that depend on each other in a cycle, the first one comes last.
+    /// Among elements that depend on each other in a cycle, the first element comes last.
     func sortedByDependencies(_ dependencies: (Element) -> [Element]) -> [Element] {
         var result: [Element] = []
         var seen: Set<Element> = []
         for element in self {
-            // The elements on the way to a dependency, each with the dependencies that are left.
+            // The elements on the path to a dependency, each with its remaining dependencies.
             var path: [(element: Element, left: [Element])] = []
             func enter(_ element: Element) {
                 guard seen.insert(element).inserted else { return }

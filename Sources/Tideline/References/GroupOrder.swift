@@ -2,16 +2,15 @@
 
 import TidelineCore
 
-/// The order of a group's operations, in which the server accepts them.
+/// The order in which the server accepts the operations of a group.
 struct GroupOrder {
     let reader: QueueReader
 
-    /// Returns the operations of a group in the order in which the server accepts them, and otherwise in the order of
-    /// the queue.
+    /// Returns the operations of a group in an order that the server accepts, otherwise keeping the order of the queue.
     ///
-    /// Inserts of parents come before the operations on their children, and operations that take children away from
-    /// a row before its delete. A delete can come before that of a child if it replaced an earlier change of its row,
-    /// or if the device does not know how the two are related.
+    /// Inserts of parents come before the operations on their children, and operations that take children away from a
+    /// row come before its delete. In the queue, a delete can come before the delete of a child if it replaced an
+    /// earlier change to its row, or if the device does not know how the two rows are related.
     func sorted(_ members: [QueuedOperation]) throws -> [QueuedOperation] {
         let references = reader.catalog.references
         let tables = Set(members.map(\.table))
@@ -26,7 +25,7 @@ struct GroupOrder {
             if member.kind == .delete { deletes[member.row] = index }
         }
         guard !inserts.isEmpty || !deletes.isEmpty else { return members }
-        // The operations that come before each one.
+        // The indices of the operations that must precede each operation.
         var before: [Int: [Int]] = [:]
         for (index, member) in members.enumerated() where member.damage == nil {
             let known = member.basis.lastKnown?.row.map {

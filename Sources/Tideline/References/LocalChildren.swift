@@ -11,8 +11,8 @@ struct LocalChildren {
 
     /// Applies the delete rules of these records to rows that the server has deleted.
     ///
-    /// A record that refers to such a row by `restrict` stays, without its parent. Nothing happens for rows that are
-    /// only removed from the device, because the server may still have them.
+    /// A record that refers to such a row with the rule `restrict` is kept, without its parent. Nothing happens for
+    /// rows that are only removed from the device, because the server may still have them.
     func follow(deletesOf ids: [String], in table: String) throws {
         guard !queue.catalog.references.localChildren(of: table).isEmpty else { return }
         var open = [(table: table, ids: ids)]

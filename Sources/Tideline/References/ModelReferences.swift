@@ -4,14 +4,14 @@ import TidelineCore
 
 /// The references between the tables of a client.
 ///
-/// References with the rule `none`, and those to tables that the client does not have, are left out.
+/// References with the rule `none`, and references to tables that the client does not have, are left out.
 struct ModelReferences: Sendable {
     /// A reference with its tables.
     struct Edge: Hashable, Sendable {
         /// The table with the column.
         let child: String
         let column: String
-        /// The table whose ids the column has.
+        /// The table whose ids the column contains.
         let parent: String
         let rule: DeleteRule
     }
@@ -57,7 +57,7 @@ struct ModelReferences: Sendable {
     /// Returns the references of a table.
     func parents(of table: String) -> [Edge] { byChild[table] ?? [] }
 
-    /// Returns the parents that a row names, without the row itself.
+    /// Returns the parents that a row refers to, excluding the row itself.
     func parents(of row: Row, in table: String) -> [RowKey] {
         parents(of: table).compactMap { edge in
             guard let id = row[edge.column]?.text else { return nil }
@@ -66,9 +66,9 @@ struct ModelReferences: Sendable {
         }
     }
 
-    /// Returns the tables with parents before their children, and otherwise in the given order.
+    /// Returns the tables with parents before their children, otherwise keeping the given order.
     ///
-    /// Of tables that refer to each other in a cycle, the first one comes last.
+    /// Among tables that refer to each other in a cycle, the first table comes last.
     func parentsFirst(_ tables: [String]) -> [String] {
         let wanted = Set(tables)
         return tables.sortedByDependencies { parents(of: $0).map(\.parent) }

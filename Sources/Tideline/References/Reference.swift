@@ -17,8 +17,8 @@ public import TidelineCore
 /// A device checks references when a record is deleted; a server also checks them when a record is inserted or changed.
 /// See <doc:Relations>.
 ///
-/// A reference that does not fit its property, such as one of a property that holds no text, makes opening the store
-/// throw ``SyncError`` with code `invalidModel`.
+/// If a reference does not fit its property, for example because the property holds no text, opening the store throws
+/// ``SyncError`` with code `invalidModel`.
 public struct Reference<Record>: Sendable {
     private let path: PropertyPath<Record>
     fileprivate let table: String
@@ -69,17 +69,17 @@ extension Array {
         return result
     }
 
-    /// The names of the tables that stay on the device and that the references name, in lower case.
+    /// The lowercase names of the referenced tables that stay on the device.
     func localTables<Record>() -> Set<String> where Element == Reference<Record> {
         Set(filter(\.isToLocalTable).map { $0.table.lowercased() })
     }
 }
 
 extension TableSchema {
-    /// Describes a reference that contradicts a rule, or the declarations of what stays on the device; nil if there is
-    /// none.
+    /// Describes a reference that contradicts a rule or a declaration of what stays on the device; nil if there is no
+    /// such reference.
     ///
-    /// - Parameter localTables: The names of the tables that stay on the device, in lower case.
+    /// - Parameter localTables: The lowercase names of the tables that stay on the device.
     /// - Returns: Sentences that include the remedy.
     func referenceFault(localTables: Set<String>) -> String? {
         for reference in references {
@@ -90,7 +90,7 @@ extension TableSchema {
                     a value. Remove the rule, or choose another 'onDelete'.
                     """
             }
-            // All of it stays on the device.
+            // The whole table stays on the device.
             guard !isLocalOnly else { continue }
             if localTables.contains(reference.table.lowercased()) {
                 return """

@@ -1,10 +1,10 @@
-// UnresolvedReference: a reference some of whose parents the device lacks, found by comparing the tables.
+// UnresolvedReference: a reference to parents that the device does not have, found by comparing the tables.
 
 import TidelineCore
 
 /// A reference of a table, with the records whose parent the device does not have.
 ///
-/// ``SyncReader/missingParents()`` returns one for each reference with such records.
+/// ``SyncReader/missingParents()`` returns one value for each such reference.
 public struct UnresolvedReference: Sendable, Hashable {
     /// The table of the records.
     public var table: String
@@ -14,18 +14,18 @@ public struct UnresolvedReference: Sendable, Hashable {
     public var parentTable: String
     /// The number of records whose parent is missing.
     public var count: Int
-    /// The ids of the first of these records, at most 1,000, in their order.
+    /// The ids of these records, in order; at most the first 1,000.
     public var ids: [String]
 }
 
 extension SyncReader {
-    /// Returns the records whose parents the device does not have, for each reference with such records.
+    /// Returns the records whose parents the device does not have, grouped by reference.
     ///
     /// A record may arrive before its parent, or the parent may not match the queries of the pulls. Such a record is
     /// stored and returned by queries like any other. The tables are compared with each call, so the time grows with
     /// the number of records that have a parent.
     ///
-    /// References with the rule `none`, and those to tables that the store was opened without, do not count.
+    /// References with the rule `none`, and references to tables that the store was opened without, are ignored.
     ///
     /// ```swift
     /// let missing = try await client.syncContext.read { try $0.missingParents() }

@@ -1,7 +1,8 @@
-// UnsentParents: operations on rows whose parents the server does not have yet, because their inserts are in the queue.
+// UnsentParents: operations on rows whose parents the server does not have yet, because the parents' inserts are still
+// in the queue.
 //
-// The order of the queue usually has the insert of a parent first. It does not if the insert is parked or sent again,
-// or if a row that is in the queue already gets a new parent.
+// The insert of a parent usually comes first in the queue. It does not if the insert is parked or retried, or if a row
+// that already has an operation in the queue gets a new parent.
 
 import TidelineCore
 
@@ -33,7 +34,7 @@ struct UnsentParents {
                 reader.catalog.names(tableOf: creating), reader.account.owns(creating)
             else { continue }
             if let group = operation.group, creating.group == group { continue }
-            // A group that has a later operation on the same row is sent after this one.
+            // A group that has a later operation on the same row is sent after this operation.
             if let group = creating.group,
                 try reader.members(of: group).contains(where: { $0.row == operation.row })
             {
@@ -58,7 +59,7 @@ struct UnsentParents {
         return named.filter { !known.contains($0) }
     }
 
-    /// Returns the operation of a row that inserts or restores it on the server; nil if there is none.
+    /// Returns the operation that inserts or restores a row on the server; nil if there is none.
     func creatingOperation(of row: RowKey) throws -> QueuedOperation? {
         try reader.operations(row.table, row.itemID).first {
             $0.kind == .insert || $0.kind == .update && $0.revives
@@ -78,8 +79,8 @@ struct UnsentParents {
         }
     }
 
-    /// Returns the ids of the first updates and deletes of a table's rows after an operation, without parked ones and
-    /// without updates that restore a row.
+    /// Returns the ids of the first updates and deletes of a table's rows after an operation, excluding parked
+    /// operations and updates that restore a row.
     fileprivate func updatesAndDeletes(
         in table: String,
         after id: Int64,
@@ -100,7 +101,8 @@ struct UnsentParents {
         }
     }
 
-    /// Returns whether rows refer to each other in a cycle, so that none of their inserts can wait for another.
+    /// Returns whether a row is an ancestor of an operation's row, in which case the operations on the two rows cannot
+    /// wait for each other.
     private func isAncestor(_ row: RowKey, of operation: QueuedOperation) throws -> Bool {
         var left = Self.ancestorsMax
         var seen: Set = [operation.row]
@@ -120,7 +122,7 @@ struct UnsentParents {
     /// The maximum number of operations that a check examines.
     static let ancestorsMax = 64
 
-    /// Returns whether an operation waits for one that is parked, directly or through others.
+    /// Returns whether an operation waits for a parked operation, directly or through other operations.
     func waitsForParked(_ operation: QueuedOperation) throws -> Bool {
         guard operation.frozen == nil, !reader.catalog.references.isEmpty else { return false }
         var children = DelayedChildren()
@@ -166,10 +168,11 @@ extension PushPreparation {
         }
     }
 
-    /// Takes the operations that create the parents of an operation's row, and before them those of their parents.
+    /// Takes the operations that create the parents of an operation's row, preceded by the operations that create the
+    /// parents' own parents.
     ///
-    /// An app may have inserted a long chain of rows with the children first. Without this, each slice would contain
-    /// only one of them.
+    /// An app may have inserted a long chain of rows with the children first. Without this step, each slice would
+    /// contain only one row of the chain.
     func takeParents(of operation: QueuedOperation, _ work: inout Work) throws -> Step {
         var chain: [QueuedOperation] = []
         var seen: Set = [operation.row]
@@ -188,7 +191,7 @@ extension PushPreparation {
             next = parent
         }
         var step = Step.passed
-        // The operations of the page that was read may be parked or taken here.
+        // This may park or take operations of the page that was already read.
         if !chain.isEmpty { work.hasChangedOthers = true }
         for parent in chain.reversed() {
             step = try take(parent, isFirst: false, takesParents: false, &work)
@@ -198,10 +201,11 @@ extension PushPreparation {
         return step
     }
 
-    /// The maximum number of operations that are taken before one of their children at a time.
+    /// The maximum number of operations that are taken at a time before a child.
     private static let chainMax = 1000
 
-    /// Returns whether an operation may be sent before its turn, together with `current`, whose turn it is.
+    /// Returns whether an operation may be sent before its turn, together with `current`, the operation whose
+    /// turn it is.
     private func mayGoAhead(
         _ operation: QueuedOperation,
         before current: QueuedOperation,
@@ -209,7 +213,7 @@ extension PushPreparation {
     ) throws -> Bool {
         guard operation.state == .pending, operation.frozen == nil, operation.damage == nil,
             operation.group == nil, operation.id <= work.slice.upTo ?? .max,
-            // Operations that are sent again come before others that are earlier in the queue.
+            // Retried operations come before other operations that are earlier in the queue.
             !work.slice.first.contains(current.id),
             !work.slice.first.contains(operation.id), !work.slice.closed.contains(operation.row)
         else { return false }
@@ -229,7 +233,7 @@ extension PushPreparation {
         _ work: inout Work
     ) throws -> Int64? {
         if let known = work.laterUpdatesAndDeletes[table] {
-            // Operations have their turn in the order of the queue, so this list has all later ids up to its last one.
+            // Operations have their turn in the order of the queue, so this list has all later ids up to its last id.
             if let first = known.first(where: { $0 > id }) { return first }
             guard known.count == Self.operationsAtOnce else { return nil }
         }
@@ -268,10 +272,10 @@ extension PushPreparation {
 }
 
 extension Settlement {
-    /// Returns a rejected operation to the queue if an operation that is still there removes the reason; nil
-    /// otherwise.
+    /// Returns a rejected operation to the queue if an operation in the queue removes the reason for the rejection;
+    /// nil otherwise.
     ///
-    /// That is the insert of a missing parent, or an operation that takes a child away from a deleted row.
+    /// Such an operation inserts a missing parent, or takes a child away from a deleted row.
     func waitForReference(
         _ rejected: QueuedOperation,
         _ later: QueuedOperation?,

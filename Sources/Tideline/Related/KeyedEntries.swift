@@ -1,12 +1,12 @@
-// KeyedEntries: the related records of many keys, which are read once for all keys that are not known.
+// KeyedEntries: the related records of many keys; one read fetches the records of all unknown keys.
 
 import TidelineCore
 
-/// The entries of the rows whose value of a column is one of several keys.
+/// The entries of the rows whose value in a column is one of several keys.
 struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
     /// The rows of a key.
     private struct Group: Sendable {
-        /// All rows, including those that do not decode; empty in a read that no observation repeats.
+        /// All rows, including those that do not decode; empty in a read outside of an observation.
         var rows: [Row] = []
         var entries: [Entry] = []
     }
@@ -19,7 +19,7 @@ struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
     private var outdated: Set<ItemKey> = []
     /// The key of each row by the row's id; nil until a change needs it.
     private var owners: [ItemKey: ItemKey]?
-    /// The number of keys above which all are read again, because most of them are no longer needed.
+    /// The number of keys above which all keys are read again, because most of them are no longer needed.
     private var groupsMax: Int?
 
     init(_ included: IncludedQuery<Record, Entry>, by column: String) {
@@ -28,7 +28,7 @@ struct KeyedEntries<Record: SyncRecord, Entry: Sendable>: Sendable {
         self.column = column
     }
 
-    /// Reads the rows of the keys that are not known, and makes outdated entries current.
+    /// Reads the rows of the keys that are not known, and updates outdated entries.
     ///
     /// `keys` must not have duplicates.
     mutating func read(_ reading: RelatedReading, _ keys: [String]) throws {

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// The rows of a query whose entries are not current, because related records have changed.
+/// The rows of a query whose entries are outdated because related records have changed.
 struct OutdatedRows {
     /// The ids of rows.
     private(set) var ids: Set<ItemKey> = []
@@ -28,7 +28,7 @@ struct OutdatedRows {
         byColumn += other.byColumn
     }
 
-    /// Calls `body` with the index of each of these rows that is found by its columns.
+    /// Calls `body` with the index of each outdated row that is identified by a column.
     func forEach(in rows: [Row], _ body: (Int) -> Void) {
         for (column, keys) in byColumn {
             var member = RowMember(column)

@@ -3,17 +3,16 @@
 import TidelineCore
 
 extension Columns where Record: SyncRecord {
-    /// Whether the device has the record that a property refers to, and it matches a condition.
+    /// Whether the device has the record that a property refers to, and that record matches a condition.
     ///
     /// ```swift
     /// let kiel = try Query<Job> { $0.hasParent(Customer.self, on: \.customerID) { $0.city == "Kiel" } }
     /// ```
     ///
     /// `reference` is the property; omit it if the model declares exactly one reference to the other model (see
-    /// ``SyncRecord/references``). The condition can be combined like any other, also within another condition on
-    /// related records.
-    /// Only the tables of a device can evaluate it: a read from the server and a pull throw ``SyncError`` with code
-    /// `unsupportedQuery`.
+    /// ``SyncRecord/references``). The condition can be combined like any other, and can be nested in another condition
+    /// on related records. Only the tables of a device can evaluate it: a read from the server and a pull throw
+    /// ``SyncError`` with code `unsupportedQuery`.
     public func hasParent<Parent: SyncRecord>(
         _ parent: Parent.Type,
         on reference: PartialKeyPath<Record>? = nil,
@@ -25,7 +24,7 @@ extension Columns where Record: SyncRecord {
         }
     }
 
-    /// Whether the device has a record whose property refers to this one, and which matches a condition.
+    /// Whether the device has a record that refers to this record by a property and matches a condition.
     ///
     /// ```swift
     /// let busy = try Query<Customer> { $0.hasChild(Job.self, on: \.customerID) { $0.status == .open } }
@@ -65,8 +64,8 @@ extension Columns where Record: SyncRecord {
 }
 
 extension RecordSchema {
-    /// Returns the column of a property that refers to the records of a table; without a property, of the one reference
-    /// that the model declares to that table.
+    /// Returns the column of a property that refers to the records of a table; without a property, the column of the
+    /// only reference to that table that the model declares.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`.
     static func column<Child: SyncRecord, Parent: SyncRecord>(

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// The conditions on related rows in the filters of queries, as a store gets them.
+/// The conditions on related rows in the filters of queries, in the form that a store receives.
 struct RelatedConditions {
     let catalog: TableCatalog
     let store: any LocalStoreReader
@@ -16,7 +16,8 @@ struct RelatedConditions {
 
     /// Returns the filter with conditions that find the same rows as a comparison of decoded records.
     ///
-    /// If the store does not evaluate them, they become conditions with lists of keys.
+    /// If the store does not evaluate conditions on related rows, they become conditions with lists
+    /// of keys.
     func resolved(_ filter: Filter?) throws -> Filter? {
         guard let filter, filter.expression.relates else { return filter }
         return Filter(try resolved(filter.expression))
@@ -36,7 +37,7 @@ struct RelatedConditions {
         }
     }
 
-    /// Returns the condition with the keys that the other table has now.
+    /// Returns the condition as a list of the keys that the other table has now.
     private func list(_ rows: RelatedRows) throws -> QueryExpression.Kind {
         var query = TableQuery(filter: rows.condition.map { Filter($0) })
         query.select = [rows.key]

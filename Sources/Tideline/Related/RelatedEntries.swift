@@ -1,15 +1,18 @@
-// RelatedEntries: reads the entries of rows, and remembers related rows, so that an observation reads only some again.
+// RelatedEntries: reads the entries of rows and remembers related rows, so that an observation reads only some
+// rows again.
 
 import TidelineCore
 
 /// A reader that creates an entry from each row: a record, or a record with its related records.
 ///
-/// An observation keeps it, because it remembers the related rows that it has read. A single read discards it.
+/// The reader remembers the related rows that it has read. An observation therefore keeps it, and a single read
+/// discards it.
 protocol EntryReading<Record, Entry>: Sendable {
     associatedtype Record: SyncRecord
     associatedtype Entry: Sendable
 
-    /// Returns the entries of rows, and the rows without those that are skipped because they do not decode.
+    /// Returns the entries of rows together with their rows; both exclude rows that are skipped because they do
+    /// not decode.
     mutating func entries(
         _ reading: RelatedReading,
         _ table: ReaderTable<Record>,

@@ -1,10 +1,10 @@
-// RelatedMemory: remembers the entries of an observed query of related records, so that a change reads only what it
-// touches.
+// RelatedMemory: remembers the entries of an observed query of related records, so that after a change only the
+// affected rows are read.
 
 import Synchronization
 import TidelineCore
 
-/// The way in which a read of related records uses the results of an earlier one.
+/// The extent to which a read of related records uses the results of an earlier read.
 enum ReadScope {
     /// Nothing is kept for another read.
     case once
@@ -44,13 +44,13 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         state = Mutex(State(reader: included.reader))
     }
 
-    /// Reads the entries of the reader's state: all of them, or those that differ from the last ones.
+    /// Reads the entries of the reader's state: all entries, or only those that have changed since the last run.
     func read(_ reader: SyncReader) throws -> Value {
         try state.withLock { state in
             do {
                 return try read(reader, &state)
             } catch {
-                // A part of the changes may be applied.
+                // Some of the changes may already be applied.
                 state = State(reader: included.reader)
                 throw error
             }
@@ -111,7 +111,7 @@ final class RelatedMemory<Record: SyncRecord, Entry: Sendable>: Sendable {
         }
     }
 
-    /// Reads the entries of rows that are new or have changed, and outdated ones.
+    /// Reads the entries of rows that are new or have changed, and outdated entries.
     private func merge(
         _ outdated: OutdatedRows,
         _ table: ReaderTable<Record>,

@@ -1,4 +1,4 @@
-// RelatedPart: the related records of the records of a query, as a query declares them.
+// RelatedPart: the related records that a query declares for its records.
 
 import TidelineCore
 
@@ -6,7 +6,7 @@ import TidelineCore
 struct RelatedPart<Value: Sendable>: Sendable {
     /// The columns of the records whose values determine the related records.
     let columns: [String]
-    /// The reader of one value for each row of the records, which has read nothing yet.
+    /// The reader of one value for each record's row, in its initial state.
     let values: any RelatedValues<Value>
     /// The queries of the related records, at any depth.
     let queries: [TableQuery]

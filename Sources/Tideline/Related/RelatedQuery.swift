@@ -8,17 +8,17 @@ import TidelineCore
 public protocol IncludableQuery<Record>: Sendable {
     /// The type of the query's records.
     associatedtype Record: SyncRecord
-    /// The type of the elements of its result.
+    /// The type of the elements of the query's result.
     associatedtype Entry: Sendable
 
-    /// The query as a part of another one.
+    /// The query as part of another query.
     var included: IncludedQuery<Record, Entry> { get }
 }
 
-/// A query as a part of another one.
+/// A query that is part of another query.
 public struct IncludedQuery<Record: SyncRecord, Entry: Sendable>: Sendable {
     let query: TableQuery
-    /// The reader of the entries of rows that the query returned, which has read nothing yet.
+    /// The reader of the entries for the rows that the query returned, in its initial state.
     let reader: any EntryReading<Record, Entry>
     /// The queries of the related records, at any depth.
     var relatedQueries: [TableQuery] = []
@@ -39,10 +39,10 @@ public struct IncludedQuery<Record: SyncRecord, Entry: Sendable>: Sendable {
 /// }
 /// ```
 ///
-/// Each table is read with one statement, however many records there are. A condition, an order and a limit of an
+/// Each table is read with one statement, regardless of the number of records. A condition, an order and a limit of an
 /// included query apply to the children of each record: the example reads at most three jobs of each customer.
 public struct RelatedQuery<Record: SyncRecord, Related: Sendable>: Sendable {
-    /// The query of the records that have the related ones.
+    /// The query of the records to which the related records belong.
     public var query: Query<Record>
 
     let part: RelatedPart<Related>
@@ -57,7 +57,7 @@ public struct RelatedQuery<Record: SyncRecord, Related: Sendable>: Sendable {
 }
 
 extension RelatedQuery: IncludableQuery {
-    /// The query as a part of another one.
+    /// The query as part of another query.
     public var included: IncludedQuery<Record, WithRelated<Record, Related>> {
         IncludedQuery(
             query: table,
@@ -71,7 +71,7 @@ extension RelatedQuery: IncludableQuery {
 extension RelatedQuery {
     /// Returns the query with the children of each record, in addition to its other related records.
     ///
-    /// - Throws: The errors of the same method of ``Query``.
+    /// - Throws: The errors of the same method in ``Query``.
     public func including<Children: IncludableQuery>(
         _ children: Children,
         on reference: PartialKeyPath<Children.Record>? = nil
@@ -82,7 +82,7 @@ extension RelatedQuery {
 
     /// Returns the query with the parent of each record, in addition to its other related records.
     ///
-    /// - Throws: The errors of the same method of ``Query``.
+    /// - Throws: The errors of the same method in ``Query``.
     public func including<Parent: IncludableQuery>(
         parent: Parent,
         on reference: PartialKeyPath<Record>? = nil

@@ -16,7 +16,7 @@ struct RelatedReading {
         (self.reader, self.onDecodingFailure, self.scope) = (reader, onDecodingFailure, scope)
     }
 
-    /// Returns the records of rows, and the rows without those that are skipped.
+    /// Returns the records of rows together with their rows; both exclude skipped rows.
     func records<Record: SyncRecord>(
         of rows: [Row],
         _ table: ReaderTable<Record>
@@ -41,12 +41,12 @@ extension SyncReader {
     /// for entry in try reader.read(customers) { show((entry.record, entry.related)) }
     /// ```
     ///
-    /// The result has no total count, even if the query has ``Query/includesTotalCount``; read it with
-    /// ``RecordReading/count(_:)``.
+    /// The result has no total count, even if the query has ``Query/includesTotalCount``; call
+    /// ``RecordReading/count(_:)`` instead.
     ///
     /// - Parameters:
     ///   - query: A ``Query`` or a ``RelatedQuery``.
-    ///   - onDecodingFailure: Whether a row that does not decode, of any of the tables, is an error or is skipped.
+    ///   - onDecodingFailure: Whether a row that does not decode, in any of the tables, is an error or is skipped.
     /// - Returns: The records, or values of type ``WithRelated``.
     /// - Throws: ``SyncError`` with code `unknownTable` for a type that is not among the tables of the store,
     ///   `unsupportedQuery`, `rowDoesNotFit` unless `onDecodingFailure` skips such rows, or an error that every method

@@ -29,7 +29,7 @@ extension WithRelated: Hashable where Record: Hashable, Related: Hashable {}
 
 /// The related records of two kinds, the result of a ``RelatedQuery`` with more than one `including`.
 ///
-/// With three of them, the first one is a pair as well.
+/// With three calls of `including`, `first` is itself a pair.
 public struct RelatedPair<First: Sendable, Second: Sendable>: Sendable {
     /// The records that were included first.
     public var first: First

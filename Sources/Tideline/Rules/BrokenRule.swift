@@ -58,9 +58,10 @@ extension RowRules {
         try check(RowMerge.changes(from: server, to: row), in: row, table: table)
     }
 
-    /// Rejects changes of a row.
+    /// Rejects changes to a row that break a rule.
     ///
-    /// Values that a change does not set are not checked, because the rules may have become stricter since.
+    /// Values that a change does not set are not checked, because the rules may have become stricter since those values
+    /// were stored.
     ///
     /// - Throws: ``SyncError`` with code `ruleBroken`.
     func check(_ changes: Row, in row: Row, table: String) throws {

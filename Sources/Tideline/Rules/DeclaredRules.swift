@@ -155,7 +155,7 @@ struct DeclaredRules<Record> {
     }
 }
 
-/// The members of an enum that is encoded as its raw values, which are strings, in the order of its cases.
+/// The raw values of an enum that is encoded as strings, in the order of its cases.
 enum EnumerationMembers {
     /// Returns the members of a type, or of the type of an optional; nil if it is not such an enum.
     static func of(_ type: Any.Type) -> [String]? {

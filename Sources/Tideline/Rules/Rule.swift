@@ -1,4 +1,4 @@
-// Rule: a restriction of the values of a model's rows, in addition to their types.
+// Rule: a restriction on the values of a model's rows, in addition to their types.
 
 public import TidelineCore
 
@@ -25,8 +25,8 @@ public import TidelineCore
 ///
 /// The server has the same rules in its configuration. `tideline models --swift` prints them. See <doc:Rules>.
 ///
-/// A rule that does not fit its property, such as a `min` of a string or an invalid pattern, makes opening the store
-/// throw ``SyncError`` with code `invalidModel`.
+/// If a rule does not fit its property, such as a `min` of a string or an invalid pattern, opening the store throws
+/// ``SyncError`` with code `invalidModel`.
 public struct Rule<Record>: Sendable {
     enum Kind: Sendable {
         case required(PropertyPath<Record>)
@@ -94,7 +94,7 @@ public struct Rule<Record>: Sendable {
         Rule(kind: .max(path, bound(value)))
     }
 
-    /// A number, instant, day or time of day is in this range, which is the same as `min` and `max`.
+    /// A number, instant, day or time of day is in this range; this is equivalent to `min` and `max`.
     public static func range<Bound: Sendable>(
         _ path: any KeyPath<Record, Bound> & Sendable,
         _ range: ClosedRange<Bound>
@@ -112,8 +112,8 @@ public struct Rule<Record>: Sendable {
 
     /// A string matches a regular expression as a whole.
     ///
-    /// The expression has scalars, `.`, classes, `\d \w \s` and their complements (ASCII), groups, `|`, `*`, `+`, `?`,
-    /// `{m,n}`, `^` and `$`, as on the server. A string of more than 10,000 Unicode scalars breaks the rule.
+    /// The expression may contain scalars, `.`, classes, `\d \w \s` and their complements (ASCII), groups, `|`, `*`,
+    /// `+`, `?`, `{m,n}`, `^` and `$`, as on the server. A string of more than 10,000 Unicode scalars breaks the rule.
     public static func pattern(
         _ path: PropertyPath<Record>,
         _ pattern: String
@@ -123,7 +123,8 @@ public struct Rule<Record>: Sendable {
 
     /// No two rows have the same values in these properties; rows with nil in one of them are not compared.
     ///
-    /// Only the server has all rows, so only the server checks it. It rejects an operation with the code `notUnique`.
+    /// Only the server has all rows, so only the server checks this rule. The server rejects an operation that breaks
+    /// the rule with the code `notUnique`.
     public static func unique(_ paths: PropertyPath<Record>...) -> Rule {
         Rule(kind: .unique(paths))
     }

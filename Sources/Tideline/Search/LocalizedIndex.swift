@@ -14,25 +14,27 @@ import TidelineCore
 /// }
 /// ```
 ///
-/// ``SQLiteStore`` uses it for queries whose order ends with the text property, such as
-/// `sortedBy: [.ascending(\.name, .localized)]`, and reads only the rows of the result if the query has a limit. It
-/// keeps the index current in each transaction that changes rows, and rebuilds it if the order differs: after an update
-/// of the system, or for another language. Each index makes a change of a row slower.
+/// ``SQLiteStore`` uses the index for queries whose order ends with the text property, such as
+/// `sortedBy: [.ascending(\.name, .localized)]`, and reads only the rows of the result if the query
+/// has a limit. The store keeps the index current in each transaction that changes rows, and
+/// rebuilds it if the order differs, for example after a system update or a change of language.
+/// Each index makes every change to a row slower.
 ///
-/// An index that does not fit its properties makes opening the store throw ``SyncError`` with code `invalidModel`.
+/// If an index does not fit its properties, opening the store throws ``SyncError`` with code `invalidModel`.
 public struct LocalizedIndex<Record>: Sendable {
     private let paths: [PropertyPath<Record>]
     private let order: TextOrder
 
     /// Declares an index of properties, the last of which is the text.
     ///
-    /// A query can use it if the condition compares the properties in front of the text with `==`, or if they come
-    /// first in the order, in the same direction. The last property must be of type `String` or `String?`.
+    /// A query can use the index if its condition compares the properties before the text with `==`, or if
+    /// these properties come first in its order, in the same direction. The last property must be of type
+    /// `String` or `String?`.
     ///
     /// - Parameters:
     ///   - paths: The properties.
-    ///   - order: The order of the strings; by default that of the user's language and region when the model is first
-    ///     used.
+    ///   - order: The order of the strings; by default, the order of the user's language and region when the model is
+    ///     first used.
     public init(
         _ paths: PropertyPath<Record>...,
         order: TextOrder = .localized

@@ -6,8 +6,8 @@ extension Columns {
     /// Whether the record contains all words of a search text, in the properties of the model's search index.
     ///
     /// Letter case and accents are ignored. `wart*` matches the beginning of a word, `"…"` matches a phrase, and
-    /// `-word` excludes the records with the word. Everything else is read as words, so every search text is valid. A
-    /// search text without letters and digits matches every record, so an empty search field shows all of them.
+    /// `-word` excludes records that contain the word. Everything else is read as words, so every search text is valid.
+    /// A search text without letters and digits matches every record, so an empty search field shows all records.
     ///
     /// ```swift
     /// let found = try await todos.read(where: { $0.matching("oat mil*") && !$0.complete })
@@ -16,9 +16,9 @@ extension Columns {
     /// If all records of a query must match, and the query has no order, the best matches come first
     /// (``SortTerm/rank``).
     ///
-    /// Only a ``SQLiteStore`` can evaluate it, for a model that declares ``SyncRecord/search``. A read from the server,
-    /// a pull and other stores throw ``SyncError`` with code `unsupportedQuery`. So does a search text of more than
-    /// 1,000 bytes or 32 words.
+    /// Only a ``SQLiteStore`` can evaluate a search, and only for a model that declares ``SyncRecord/search``. A read
+    /// from the server, a pull and other stores throw ``SyncError`` with code `unsupportedQuery`. A search text of more
+    /// than 1,000 bytes or 32 words throws the same error.
     public func matching(_ text: String) -> Condition {
         Column(QueryExpression(.search(.matches(text))))
     }

@@ -19,7 +19,7 @@ struct ObservedHits<Record: Sendable>: Observed {
         return try table.hits(rows, .skip)
     }
 
-    /// The words of any row change the rank of the others.
+    /// The words of each row affect the ranks of all other rows.
     func isReached(by change: StoreChange) -> Bool {
         let related = table.engine.catalog.relatedTables(of: query.filter)
         return change.changes(table.name) || change.changes(anyOf: related)
@@ -27,7 +27,8 @@ struct ObservedHits<Record: Sendable>: Observed {
 }
 
 extension SearchedRow {
-    /// Returns whether both have the same values and matches; their ranks may differ, because other rows change them.
+    /// Returns whether both rows have the same values and matches; their ranks may differ, because other rows
+    /// affect them.
     fileprivate func looksLike(_ other: SearchedRow) -> Bool {
         row == other.row && excerpts == other.excerpts
     }

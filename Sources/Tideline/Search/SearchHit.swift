@@ -7,10 +7,10 @@ public struct SearchHit<Record: Sendable>: Sendable {
     /// The record.
     public let record: Record
 
-    /// How well the record matches: the smallest values, which are negative, match best.
+    /// The quality of the match: values are negative, and the smallest value is the best match.
     ///
-    /// The value is BM25, and can be compared only within one result. It is 0 if the search has no word to match, or if
-    /// more than 3,000 records match, in which case the ones that the device stored last come first.
+    /// The value is a BM25 score, which can be compared only within one result. It is 0 if the search has no word to
+    /// match, or if more than 3,000 records match, in which case the records that the device stored last come first.
     public let rank: Double
 
     private let excerpts: [String: SearchExcerpts]
@@ -29,7 +29,7 @@ public struct SearchHit<Record: Sendable>: Sendable {
 
     /// Returns the part of a property's text with the most matches, at most 32 words long.
     ///
-    /// `…` stands for the text before and after it.
+    /// `…` stands for the text before and after this part.
     ///
     /// - Returns: Nil if the property is not in the search index, or is nil.
     public func snippet(_ path: PartialKeyPath<Record>) -> SearchExcerpt? {
@@ -61,14 +61,14 @@ public struct SearchExcerpt: Hashable, Sendable {
     /// The ranges of the matches in the text, in order.
     public let matches: [Range<String.Index>]
 
-    /// Reads text in which the matches are marked.
+    /// Creates an excerpt from text in which the matches are marked.
     package init(marked: String) {
         var text = String.UnicodeScalarView()
         var offsets: [Int] = []
         var count = 0
         for scalar in marked.unicodeScalars {
             if scalar == Self.start || scalar == Self.end {
-                // The markers alternate, unless the text itself contains one.
+                // The markers alternate, unless the text itself contains a marker.
                 if (scalar == Self.start) == offsets.count.isMultiple(of: 2) {
                     offsets.append(count)
                 }
@@ -86,22 +86,22 @@ public struct SearchExcerpt: Hashable, Sendable {
         }
     }
 
-    /// The markers of a match: two characters of private use, which are removed from the text.
+    /// The markers of a match: two private-use characters, which are removed from the text.
     package static let start: Unicode.Scalar = "\u{10FFFC}"
     package static let end: Unicode.Scalar = "\u{10FFFD}"
 }
 
 /// A row that a search found, as a store returns it.
 ///
-/// It has no public members, and only ``SQLiteStore`` creates it. A store that wraps another one passes it on from
-/// ``LocalStoreReader/search(_:in:)``.
+/// It has no public members, and only ``SQLiteStore`` creates it. A store that wraps another store returns the rows of
+/// that store from ``LocalStoreReader/search(_:in:)``.
 public struct SearchedRow: Sendable {
     package internal(set) var row: Row
     var rank: Double
     var excerpts: [String: SearchExcerpts]
 }
 
-/// The excerpts of the text of one column.
+/// The excerpts from the text of one column.
 struct SearchExcerpts: Hashable, Sendable {
     var snippet: SearchExcerpt
     var whole: SearchExcerpt

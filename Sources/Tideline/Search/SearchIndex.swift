@@ -27,10 +27,11 @@ public struct SearchIndex<Record>: Sendable {
     ///
     /// - Parameters:
     ///   - paths: The properties.
-    ///   - weights: How much a match in each property counts for the rank; without weights, all count the same.
-    ///   - prefixLengths: The lengths of word prefixes, in Unicode scalars, that get an index of their own, such as
-    ///     `[2, 3]`. A search for `ab*` or `abc*` then does not read the entries of all words with that prefix. Each
-    ///     length makes the index and each change of a row more expensive.
+    ///   - weights: The weight of a match in each property for the rank; without weights, all properties count
+    ///     the same.
+    ///   - prefixLengths: The lengths of word prefixes, in Unicode scalars, that get their own index, such as `[2, 3]`.
+    ///     A search for `ab*` or `abc*` then does not read the entries of all words with that prefix. Each length makes
+    ///     the index and every change to a row more expensive.
     public init(
         _ paths: PropertyPath<Record>...,
         weights: [Double] = [],

@@ -17,8 +17,8 @@ public struct TextOrder: Hashable, Sendable {
     /// The order of the user's language and region, like that of names in Finder and the Files app: "Ärger" is next to
     /// "apfel" in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
     ///
-    /// Only the device has this order. A ``LocalizedIndex`` makes it fast. Strings that are canonically equivalent,
-    /// such as two spellings of "é", are equal, and the next term orders them.
+    /// Only the device supports this order. A ``LocalizedIndex`` makes it fast. Strings that are canonically
+    /// equivalent, such as two spellings of "é", are equal, and the next sort term orders them.
     public static var localized: TextOrder { localized(.current) }
 
     /// The order by the rules of a locale.

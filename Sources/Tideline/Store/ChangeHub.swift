@@ -1,11 +1,11 @@
-// ChangeHub: reports the changes of transactions to listeners. For a slow listener, several changes are joined into
-// one.
+// ChangeHub: reports the changes of transactions to listeners. If a listener is slow, several
+// changes are merged into one.
 
 import Synchronization
 
 /// A change that can be merged with a later one.
 package protocol JoinedChange: Sendable {
-    /// Returns whether this change includes all of the other.
+    /// Returns whether this change includes all of another change.
     func covers(_ other: Self) -> Bool
 
     /// Merges an earlier change into this one.
@@ -19,7 +19,7 @@ extension Set<String>: JoinedChange {
     package mutating func join(_ other: Set<String>) { formUnion(other) }
 }
 
-/// A broadcaster of changes to listeners.
+/// A broadcaster that sends changes to listeners.
 final class ChangeHub<Change: JoinedChange>: Sendable {
     private struct State {
         var next = 0
@@ -47,7 +47,7 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
     /// Whether there are any listeners.
     var isWatched: Bool { state.withLock { !$0.listeners.isEmpty } }
 
-    /// Ends every stream, including those that are requested later.
+    /// Ends every stream, including streams that are requested later.
     func finish() {
         let listeners = state.withLock { state in
             state.isFinished = true
@@ -57,7 +57,8 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
     }
 
     func publish(_ change: Change) {
-        // Listeners are called in the order of their registration, so that a simulation repeats in every process.
+        // Listeners are called in registration order, so that a simulation behaves the same in
+        // every process.
         let listeners = state.withLock { $0.listeners.sorted { $0.key < $1.key } }
         for (_, listener) in listeners { listener.join(change) }
     }
@@ -66,7 +67,8 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
 extension AsyncStream.Continuation where Element: JoinedChange {
     /// Sends a change to a listener whose buffer holds one change.
     ///
-    /// If the buffer still holds a change, the two are merged, so that a slow listener misses none.
+    /// If the buffer still holds an unread change, the two changes are merged, so that a slow
+    /// listener misses nothing.
     package func join(_ change: Element) {
         var next = change
         while case .dropped(let unread) = yield(next), !next.covers(unread) { next.join(unread) }

@@ -1,17 +1,18 @@
-// ExternalChangeDetector: detects commits of other processes on the file of a store.
+// ExternalChangeDetector: detects commits that other processes make to a store's file.
 
 import Synchronization
 import TidelineSQLite
 
 /// A detector of changes that other connections make to the file.
 ///
-/// It runs only while there are listeners.
+/// The detector runs only while there are listeners.
 final class ExternalChangeDetector: Sendable {
-    /// The state of the file as the writer's connection sees it.
+    /// The state of the file that the writer's connection sees.
     private struct Version: Equatable {
-        /// How often the connection was opened: each connection has a number of its own.
+        /// The number of times that the connection was opened, because each connection counts
+        /// commits separately.
         var opens: Int
-        /// The number that SQLite changes with each commit of another connection.
+        /// The number that SQLite changes after each commit of another connection.
         var number: Int64
 
         init(of writer: Database, opens: Int) throws {
@@ -39,8 +40,8 @@ final class ExternalChangeDetector: Sendable {
 
     /// Polls the file until `isWatched` returns false, and calls `notify` after each change.
     ///
-    /// It also calls `notify` if the connection was reopened, because other processes may have changed the file in the
-    /// meantime.
+    /// Also calls `notify` if the connection was reopened, because other processes may have changed
+    /// the file in the meantime.
     func watch(
         _ writer: DatabaseThreads,
         _ connection: WriterConnection,
@@ -61,12 +62,13 @@ final class ExternalChangeDetector: Sendable {
                     } catch let error as SQLiteError where error.isClosed {
                         break
                     } catch {
-                        // If the file cannot be read at this moment, the next round tries again.
+                        // If the file cannot be read right now, the next round retries.
                         continue
                     }
                 }
                 self?.pause()
-                // A listener may have registered after the last check, when `watch` returned because this task existed.
+                // A listener may have registered after the last check. At that point, `watch` did
+                // nothing because this task existed.
                 if isWatched() { self?.watch(writer, connection, while: isWatched, notify: notify) }
             }
         }

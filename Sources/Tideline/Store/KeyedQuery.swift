@@ -1,11 +1,11 @@
-// KeyedQuery: the rows of a table that belong to several keys, in one query.
+// KeyedQuery: the rows of a table that match any of several keys, in one query.
 
 public import TidelineCore
 
-/// A query for the rows whose value of a column is one of several keys.
+/// A query for the rows that have one of several keys in a column.
 ///
-/// A store returns the rows of one key together, in the order of the query. The limit and the offset apply to the rows
-/// of each key. The order of the keys does not matter.
+/// A store returns the rows of one key together, in the order of the query. The limit and offset
+/// apply to each key separately. The order of the keys does not matter.
 public struct KeyedQuery: Sendable {
     /// The condition, order, limit and offset for the rows of each key, and the columns to read.
     ///
@@ -13,7 +13,7 @@ public struct KeyedQuery: Sendable {
     public var query: TableQuery
     /// The name of the column, which contains text.
     public var column: String
-    /// The keys, each once.
+    /// The keys, without duplicates.
     public var keys: [String]
 
     /// Creates a query.
@@ -24,7 +24,7 @@ public struct KeyedQuery: Sendable {
         }
     }
 
-    /// Returns the rows of the result, from the matching rows of all keys in the order of the query.
+    /// Returns the result, given the matching rows of all keys in the query's order.
     func divided(_ rows: [Row]) -> [Row] {
         var places: [ItemKey: Int] = [:]
         for (place, key) in keys.enumerated() { places[ItemKey(key)] = place }

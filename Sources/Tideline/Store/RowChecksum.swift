@@ -1,24 +1,26 @@
-// RowChecksum: a checksum that shows whether a row of the file is unchanged since the store wrote it.
+// RowChecksum: a checksum that shows whether a row in the file is unchanged since the store wrote
+// it.
 //
-// The digests of a comparison with the server include ids and versions only. If another program changed a value in
-// the file and left the version unchanged, only the checksum of the row shows it.
+// The digests for a comparison with the server include only ids and versions. If another program
+// changes a value in the file but not the version, only the row's checksum shows the change.
 
 import TidelineCore
 import TidelineSQLite
 
-/// A checksum of the cells of a row, as SQLite stores them.
+/// A checksum of a row's cells in the form in which SQLite stores them.
 ///
-/// It does not depend on the order of the columns, or on columns without a value, so adding a column to the table
-/// does not change it.
+/// The checksum does not depend on the order of the columns or on columns without a value, so
+/// adding a column to the table does not change the checksum.
 struct RowChecksum {
     private var sum: UInt64 = 0
-    /// Whether each cell has its column's storage class; otherwise SQLite may convert it.
+    /// Whether each cell has its column's storage class; if not, SQLite may convert the cell.
     private var isKnown = true
 
-    /// The checksum; nil if it cannot be computed in advance.
+    /// The checksum; nil if it cannot be computed before SQLite stores the row.
     var value: Int64? { isKnown ? Int64(bitPattern: sum) : nil }
 
-    /// A column in checksums: its case-insensitive name, and the storage class that SQLite does not convert.
+    /// A column in a checksum: its case-insensitive name, and the storage class that SQLite does
+    /// not convert.
     struct Column {
         fileprivate let seed: UInt64
         fileprivate let storage: StorageClass
@@ -40,7 +42,7 @@ struct RowChecksum {
 
     /// Adds a number.
     ///
-    /// SQLite stores a number without a fraction as an integer, so it is hashed as one.
+    /// SQLite stores a number without a fraction as an integer, so it is hashed as an integer.
     @inline(__always)
     mutating func add(real: Double, _ column: Column) {
         guard column.storage != .text, !real.isNaN else {
@@ -67,7 +69,7 @@ struct RowChecksum {
         mix(Self.hash(blob, seed: column.seed), column, kind: 4)
     }
 
-    /// Adds a value that its column can hold, in the form in which it is bound.
+    /// Adds a value that its column can store, in the form in which it is bound.
     mutating func add(_ value: Value, _ column: Column) {
         switch value {
         case .integer(let value): add(integer: value, column)
@@ -76,7 +78,7 @@ struct RowChecksum {
         }
     }
 
-    /// Adds a bound value in the form that it has in the file.
+    /// Adds a bound value in the form in which the file stores it.
     private mutating func add(_ value: SQLValue, _ column: Column) {
         switch value {
         case .null: break
@@ -88,9 +90,9 @@ struct RowChecksum {
         }
     }
 
-    /// Adds a cell that was read.
+    /// Adds a cell that was read from the file.
     ///
-    /// It is hashed with the storage class that SQLite gave it.
+    /// The cell is hashed with the storage class that SQLite gave it.
     mutating func add(stored cell: StatementCell, _ column: Column) {
         switch cell.kind {
         case .null: break
@@ -147,7 +149,7 @@ extension SQLiteTransaction {
     func uncertainRows(_ filter: Filter?, in name: String) throws -> UncertainRows {
         let table = try self.table(name)
         guard table.hasExtra else { return UncertainRows() }
-        // Includes the columns that the model no longer has.
+        // Includes columns that the model no longer has.
         let columns = try storedColumns(of: table)
         let list = columns.map { Identifier($0).quoted }.joined(separator: ", ")
         let places = columns.map { RowChecksum.Column($0, .blob) }

@@ -1,17 +1,18 @@
-// RowTotals: counts and sums of a table's rows, as a store returns them.
+// RowTotals: the counts and sums of a table's rows that a store returns.
 
 import Foundation
 public import TidelineCore
 
-/// A request for the number of rows and the sum of a column, for all rows or for each value of another column.
+/// A request for the row count and the sum of a column, for all rows or per value of another
+/// column.
 public struct TotalsQuery: Sendable {
-    /// A column of a table, with the value that counts for rows without one.
+    /// A column of a table, with the value for rows that lack one.
     public struct Column: Sendable {
         /// The column's name, as the table declares it.
         public var name: String
         /// The column's type.
         public var type: ColumnType
-        /// The value that counts for a row without one; `.null` if there is none.
+        /// The value that is used for a row without a value; `.null` if there is none.
         public var absent: Value
 
         /// Creates a column.
@@ -21,8 +22,8 @@ public struct TotalsQuery: Sendable {
 
         /// Returns the row's value.
         ///
-        /// A value that does not fit the column counts as missing, as in conditions. A number has the kind of the
-        /// column.
+        /// A value that does not fit the column counts as missing, as it does in conditions. A
+        /// number is converted to the column's kind.
         func value(of row: Row) -> Value {
             let stored = row[name] ?? .null
             let value = stored.isNull || !CellKind(type).holds(stored) ? absent : stored
@@ -38,13 +39,13 @@ public struct TotalsQuery: Sendable {
         }
     }
 
-    /// The condition on the rows; nil for all.
+    /// The condition on the rows; nil for all rows.
     public var filter: Filter?
-    /// The column whose values are added; nil if the rows are only counted.
+    /// The column whose values are added; nil to only count the rows.
     ///
-    /// Its type is integer, number or decimal.
+    /// The column's type must be integer, number, or decimal.
     public var value: Column?
-    /// The column whose values divide the rows into groups; nil for one group of all rows.
+    /// The column by whose values the rows are grouped; nil for a single group of all rows.
     public var group: Column?
 
     /// Creates a request.
@@ -55,13 +56,14 @@ public struct TotalsQuery: Sendable {
 
 /// The totals of the rows of one group.
 public struct RowTotals: Sendable, Hashable {
-    /// The value that the rows of the group have in common; `.null` for rows without a value, and without groups.
+    /// The value that the rows of the group share; `.null` for rows without a value, or if there
+    /// are no groups.
     public var group: Value
-    /// The number of rows; of those that have a value, if the values are added.
+    /// The number of rows; if values are added, only rows with a value are counted.
     public var count: Int
-    /// The sum of the values, of the column's kind; `.null` if there are none.
+    /// The sum of the values, in the column's kind; `.null` if there are no values.
     ///
-    /// A sum of integers that is out of the range of 64 bits is an exact `.decimal`.
+    /// If a sum of integers does not fit in 64 bits, it is an exact `.decimal`.
     public var sum: Value
 
     /// Creates totals.
@@ -70,7 +72,7 @@ public struct RowTotals: Sendable, Hashable {
     }
 }
 
-/// An adder of the values of one group.
+/// An accumulator for the values of one group.
 struct TotalsSum {
     private(set) var count = 0
     private var exact = Decimal(0)
@@ -79,7 +81,7 @@ struct TotalsSum {
     private var isWhole = true
     private var isDecimal = false
 
-    /// Adds a value; nil counts a row without adding anything.
+    /// Adds a value; nil counts the row and adds nothing.
     mutating func add(_ value: Value?) {
         switch value {
         case nil: count += 1
@@ -105,14 +107,14 @@ struct TotalsSum {
         return isWhole ? Self.integer(exact) : .number(real)
     }
 
-    /// Returns a whole number as an integer, or as a decimal if it is out of range.
+    /// Returns a whole number as an integer, or as a decimal if it is too large for an integer.
     static func integer(_ whole: Decimal) -> Value {
         Int64("\(whole)").map { .integer($0) } ?? .decimal(whole)
     }
 }
 
 extension TotalsQuery {
-    /// Returns the totals of rows that match the filter.
+    /// Returns the totals of rows that already match the filter.
     func totals(of rows: [Row]) -> [RowTotals] {
         var sums: [Value: TotalsSum] = [:]
         var order: [Value] = []
@@ -134,7 +136,7 @@ extension TotalsQuery {
 }
 
 extension LocalStoreReader {
-    /// Reads the rows, and computes their totals in memory.
+    /// Reads the rows and computes their totals in memory.
     ///
     /// - Throws: The errors of ``LocalStoreReader/rows(_:in:)``.
     public func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {

@@ -1,32 +1,32 @@
-// StoreChange: the rows that transactions changed, if they are known, for observers of queries.
+// StoreChange: the rows that transactions changed, if they are known, for observations.
 
 import Synchronization
 public import TidelineCore
 
-/// The changes of one or several transactions of a store.
+/// The changes that one or more transactions made to a store.
 public struct StoreChange: Sendable {
     /// The changed rows of a table.
     public enum Rows: Sendable {
         /// The changed rows.
         case rows([ChangedRow])
-        /// Any row: there are too many to list, or they are not known.
+        /// Any row, because there are too many rows to list or the rows are not known.
         case all
     }
 
-    /// A row as it was last stored, or a removed one.
+    /// A row in the state in which it was last stored, or a removed row.
     public struct ChangedRow: Sendable {
         var id: ItemKey
         var row: Row?
 
-        /// Creates a changed row; `row` is nil for a removed one.
+        /// Creates a changed row; pass nil for `row` if the row was removed.
         public init(id: String, row: Row?) { (self.id, self.row) = (ItemKey(id), row) }
     }
 
-    /// The maximum number of rows of a table that are listed one by one.
+    /// The maximum number of rows of a table that are listed individually.
     private static let rowsMax = 256
     private static let lastNumber = Atomic<Int>(0)
 
-    /// The numbers of the changes that were merged into this one.
+    /// The numbers of the changes that were merged into this change.
     private var numbers: Set<Int>
     private(set) var tables: [String: Rows]
 
@@ -36,7 +36,7 @@ public struct StoreChange: Sendable {
         self.tables = tables
     }
 
-    /// Creates a change that may concern any row of these tables.
+    /// Creates a change that may affect any row of these tables.
     public init(all tables: Set<String>) {
         self.init(Dictionary(uniqueKeysWithValues: tables.map { ($0, .all) }))
     }
@@ -48,12 +48,12 @@ public struct StoreChange: Sendable {
         return .rows(first + second)
     }
 
-    /// Returns whether the result of a query may have changed.
+    /// Returns whether the change may affect the result of a query.
     ///
-    /// A result changes with a row that is in it, and with one that matches the filter. If the query skips its
-    /// first rows, each row that is added or removed before them shifts the others.
+    /// A changed row affects a result if the result contains it or if it matches the filter. If the
+    /// query has an offset, a row that is added or removed before the result shifts the other rows.
     ///
-    /// `mayMatch` is a condition on new rows in addition to the filter.
+    /// `mayMatch` is an additional condition on new rows.
     package func reaches(
         _ query: TableQuery,
         of table: String,
@@ -64,7 +64,7 @@ public struct StoreChange: Sendable {
         case nil: return false
         case .all: return true
         case .rows(let rows):
-            // A result without ids does not show which rows it has.
+            // Without ids, it is not known which rows the result contains.
             guard query.offset == 0, !shown.contains(ItemKey("")) else { return !rows.isEmpty }
             return rows.contains { changed in
                 if shown.contains(changed.id) { return true }
@@ -74,7 +74,7 @@ public struct StoreChange: Sendable {
         }
     }
 
-    /// The number of rows that are listed one by one.
+    /// The number of rows that are listed individually.
     var rowsListed: Int {
         tables.values.reduce(0) { sum, rows in
             guard case .rows(let rows) = rows else { return sum }
@@ -82,15 +82,15 @@ public struct StoreChange: Sendable {
         }
     }
 
-    /// Returns whether rows of a table changed.
+    /// Returns whether any row of a table changed.
     func changes(_ table: String) -> Bool { tables[table] != nil }
 
-    /// Returns whether rows of one of these tables changed.
+    /// Returns whether any row of these tables changed.
     func changes(anyOf names: Set<String>?) -> Bool {
         names?.contains { tables[$0] != nil } ?? false
     }
 
-    /// Returns whether one of these rows changed.
+    /// Returns whether any of these rows changed.
     func changes(anyOf ids: Set<ItemKey>, of table: String) -> Bool {
         switch tables[table] {
         case nil: false
@@ -118,8 +118,8 @@ extension StoreChange: JoinedChange {
 }
 
 extension StoreChange {
-    /// Returns whether the number of matching rows may have changed; `counted` are the ids that matched before,
-    /// nil if unknown.
+    /// Returns whether the number of matching rows may have changed; `counted` contains the ids
+    /// that matched before, or is nil if they are unknown.
     package func changesCount(
         _ filter: Filter?,
         of table: String,
@@ -137,7 +137,7 @@ extension StoreChange {
     }
 }
 
-/// A recorder of the rows that a transaction writes, used only on the transaction's thread.
+/// A recorder of the rows that a transaction writes, used only on that transaction's thread.
 final class RowRecorder {
     private(set) var tables: [String: StoreChange.Rows] = [:]
 

@@ -1,13 +1,15 @@
-// StoreLog: checkpoints the write-ahead log of a store. A separate thread with its own connection copies most of it;
-// the writer copies only the last pages, or all of a log longer than 64 MiB.
+// StoreLog: checkpoints a store's write-ahead log. A separate thread with its own connection copies
+// most of the log. The writer copies only the last pages, or all pages once the log is longer than
+// 64 MiB.
 
 import Synchronization
 import TidelineSQLite
 
-/// A checkpointer of the write-ahead log of one store.
+/// A checkpointer for one store's write-ahead log.
 final class StoreLog: Sendable {
     private struct State {
-        /// The length of the log after a commit, in pages, until `committed(_:)` reads it; 0 if nothing was committed.
+        /// The length of the log after a commit, in pages, until `committed(_:)` reads it; 0 if
+        /// there was no commit.
         var pages = 0
         var policy = StoreLogPolicy()
         /// The thread that checkpoints the log, created when it is first needed.
@@ -15,7 +17,7 @@ final class StoreLog: Sendable {
         var isCopying = false
         var isClosed = false
         var isSuspended = false
-        /// The connection that checkpoints, which can be interrupted.
+        /// The connection that runs the checkpoint, so that it can be interrupted.
         weak var copying: Database?
     }
 
@@ -23,9 +25,10 @@ final class StoreLog: Sendable {
     private let path: String
     private let key: DatabaseKey?
 
-    /// The time that the writer waits for readers when it restarts a log that is too long.
+    /// The time for which the writer waits for readers when it restarts a log that is too long.
     ///
-    /// It waits for readers of older states first, and then as long for readers that began during the checkpoint.
+    /// The writer first waits for readers of older states, and then for the same time for readers
+    /// that began during the checkpoint.
     private static let restartMilliseconds: Int32 = 100
 
     init(path: String, _ key: DatabaseKey? = nil) {
@@ -33,20 +36,20 @@ final class StoreLog: Sendable {
         self.key = key
     }
 
-    /// Starts to observe the log of a writer.
+    /// Starts observing the log of a writer.
     func attach(_ writer: Database) {
         writer.observeLog { [weak self] pages in self?.state.withLock { $0.pages = pages } }
     }
 
-    /// Waits until the running checkpoint is done, because the log cannot be truncated before that.
+    /// Waits until the running checkpoint is done, because the log cannot be truncated earlier.
     func finishCopying() async {
         let copier = state.withLock { $0.copier }
         try? await copier?.run { _ in }
     }
 
-    /// Ends the running checkpoint.
+    /// Waits until the running checkpoint ends, if there is one.
     ///
-    /// No other one begins until ``resume()``.
+    /// No new checkpoint begins until ``resume()``.
     func suspend() async {
         let copier = state.withLock { state in
             state.isSuspended = true
@@ -61,7 +64,7 @@ final class StoreLog: Sendable {
 
     func resume() { state.withLock { $0.isSuspended = false } }
 
-    /// Called after each commit with the writer's connection.
+    /// The store calls this method after each commit with the writer's connection.
     func committed(_ writer: Database) {
         let action = state.withLock { state -> StoreLogPolicy.Action in
             defer { state.pages = 0 }
@@ -80,7 +83,8 @@ final class StoreLog: Sendable {
         let copier = state.withLock { state -> DatabaseThreads? in
             guard !state.isCopying, !state.isClosed, !state.isSuspended else { return nil }
             if state.copier == nil {
-                // If no connection can be opened, the writer copies the log once it has 64 MiB.
+                // If no connection can be opened, the writer copies the log when its length reaches
+                // 64 MiB.
                 guard let database = try? Database(path: path, key: key, mode: .existing) else {
                     return nil
                 }

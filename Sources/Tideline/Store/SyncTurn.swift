@@ -1,8 +1,9 @@
-// SyncTurn: decides which of several processes on one store file pushes and pulls.
+// SyncTurn: decides which of several processes with the same store file pushes and pulls.
 //
-// The turn is a lease: a line in a small file next to the store. No file is locked, so a process holds no lock
-// while it waits for the network or is suspended. Each transaction of a push or pull checks the lease. A
-// process that lost it restarts that push or pull. docs/store-file.md has the reason.
+// The turn is a lease: a line in a small file next to the store. The file is never locked, so a
+// process holds no lock while it waits for the network or is suspended. Each transaction of a push
+// or pull checks the lease. A process that has lost the lease restarts its push or pull.
+// docs/store-file.md explains why.
 
 public import Foundation
 import Synchronization
@@ -13,20 +14,20 @@ import Darwin
 import Glibc
 #endif
 
-/// The content of the lease file: the owner of the turn, and the time when it expires.
+/// The content of the lease file: the owner of the turn and the expiry time.
 package struct SyncLease: Sendable, Equatable {
-    /// A string that is unique for each holder; empty while the turn is free.
+    /// A string that is unique to each owner; empty while the turn is free.
     package var owner: String
     /// The process ID of the owner.
     package var process: Int32
-    /// Milliseconds since 1970.
+    /// The expiry time, in milliseconds since 1970.
     package var expires: Int64
 
     package init(owner: String, process: Int32, expires: Int64) {
         (self.owner, self.process, self.expires) = (owner, process, expires)
     }
 
-    /// Parses the content of the file; nil for any other content, such as a line that is only half written.
+    /// Parses the content of the file; nil for any other content, such as a half-written line.
     package init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count == 5, parts[0] == "tideline-turn", parts[4].first == ".",
@@ -39,7 +40,7 @@ package struct SyncLease: Sendable, Equatable {
         )
     }
 
-    /// The text always has the same length, so that one write replaces all of it.
+    /// The text always has the same length, so a single write replaces all of it.
     package var text: String {
         let text = "tideline-turn \(owner.isEmpty ? "-" : owner) \(process) \(expires) "
         let rest = max(1, Self.length - 1 - text.utf8.count)
@@ -48,9 +49,9 @@ package struct SyncLease: Sendable, Equatable {
 
     package static let length = 160
 
-    /// Returns whether another holder may acquire the turn.
+    /// Returns whether another process may acquire the turn.
     package func isFree(at now: Int64, lease: Int64, isAlive: (Int32) -> Bool) -> Bool {
-        // An expiry that no lease could have results from a wall clock that was set back.
+        // An expiry time that no lease can have means that the wall clock was set back.
         owner.isEmpty || expires <= now || expires > now + 2 * lease || !isAlive(process)
     }
 }
@@ -58,7 +59,7 @@ package struct SyncLease: Sendable, Equatable {
 /// The turn of one store.
 final class SyncTurn: Sendable {
     private struct State {
-        /// The number of the last lease that this store acquired.
+        /// The number of the most recent lease that this store acquired.
         var last = 0
         /// The number of jobs that use each lease.
         var users: [Int: Int] = [:]
@@ -72,7 +73,8 @@ final class SyncTurn: Sendable {
 
     init(of store: String) {
         path = store + "-sync"
-        // A counter distinguishes stores, because a later store of this process may have the same address.
+        // A counter distinguishes stores, because two stores of this process may have the same
+        // address at different times.
         name = "\(getpid())-\(Turns.next())"
     }
 
@@ -94,8 +96,8 @@ final class SyncTurn: Sendable {
             state.last += 1
             state.users[state.last] = 1
             state.renewed = now
-            // If the file cannot be written, each process syncs: the server applies each operation once,
-            // whichever process sends it.
+            // If the file cannot be written, every process syncs. That is safe, because the server
+            // applies each operation once, no matter which process sends it.
             write(SyncLease(owner: owner(state.last), process: process, expires: now + lease))
             return state.last
         }
@@ -104,7 +106,8 @@ final class SyncTurn: Sendable {
     func holds(_ turn: Int, at now: Date, lease: Duration) -> Bool {
         let (now, lease) = (now.milliseconds, lease.milliseconds)
         return state.withLock { state in
-            // Without a lease in the file, as on a full disk, no other process has taken the turn.
+            // Without a lease in the file, for example on a full disk, no other process has taken
+            // the turn.
             guard let current = read() else { return true }
             guard current.owner == owner(turn) else { return false }
             if abs(now - state.renewed) > lease / 8 {
@@ -120,15 +123,15 @@ final class SyncTurn: Sendable {
             guard let users = state.users[turn] else { return }
             state.users[turn] = users > 1 ? users - 1 : nil
             guard users == 1, read()?.owner == owner(turn) else { return }
-            // The owner's name is not changed, so that a holder that lost the turn to this one still finds a
-            // different name.
+            // The owner's name stays the same, so that an owner that lost the turn to this one
+            // still finds a different name.
             write(SyncLease(owner: owner(turn), process: process, expires: 0))
         }
     }
 
     private func read() -> SyncLease? { readText().flatMap { SyncLease($0) } }
 
-    /// Returns the text of the file; nil if it cannot be read.
+    /// Returns the content of the file; nil if it cannot be read.
     private func readText() -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
@@ -149,12 +152,12 @@ final class SyncTurn: Sendable {
 
     /// Returns whether a process is running.
     ///
-    /// A process that this one may not signal counts as running.
+    /// A process that this one is not permitted to signal counts as running.
     private static func isAlive(_ process: Int32) -> Bool {
         kill(process, 0) == 0 || errno != ESRCH
     }
 
-    /// The numbers of the stores of this process.
+    /// The counter that numbers the stores of this process.
     private enum Turns {
         private static let last = Mutex(0)
 
@@ -188,7 +191,7 @@ extension SQLiteStore {
         return turn.take(at: now, lease: lease, isForced: isForced)
     }
 
-    /// Renews the lease; returns whether this process still has the turn.
+    /// Renews the lease and returns whether this process still has the turn.
     public func renewSyncLease(_ number: Int, at now: Date, duration lease: Duration) -> Bool {
         turn?.holds(number, at: now, lease: lease) ?? true
     }
@@ -197,10 +200,10 @@ extension SQLiteStore {
     public func releaseSyncLease(_ number: Int) { turn?.end(number) }
 }
 
-/// An error that says that another process has acquired the turn.
+/// An error that reports that another process has acquired the turn.
 struct TurnLost: Error {}
 
-/// The turn of a push, pull or purge; its transactions check it.
+/// The turn of a running push, pull, or purge, which its transactions check.
 struct ActiveTurn: Sendable {
     let store: any LocalStore
     let number: Int
@@ -209,7 +212,7 @@ struct ActiveTurn: Sendable {
 
     @TaskLocal static var current: ActiveTurn?
 
-    /// Checks the turn, within a transaction of the store.
+    /// Checks the turn inside a transaction of the store.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` if another process took the turn.
     func check() throws {
@@ -229,8 +232,8 @@ struct ActiveTurn: Sendable {
 struct ExclusiveTurn {
     let engine: SyncEngine
 
-    /// Runs `body` during this process's turn, and restarts it if another process takes the turn in the
-    /// meantime.
+    /// Runs `body` during this process's turn; if another process takes the turn in the meantime,
+    /// runs `body` again.
     func run<Result>(_ body: () async throws -> Result) async throws -> Result {
         var losses = 0
         while true {
@@ -253,7 +256,8 @@ struct ExclusiveTurn {
             let turn = engine.store.acquireSyncLease(
                 at: engine.environment.now(),
                 duration: lease,
-                // A process that syncs without a pause delays another one for a limited time only.
+                // A process that syncs without a pause can delay another process only for a limited
+                // time.
                 isForced: waited >= lease * 3
             )
             if let turn {

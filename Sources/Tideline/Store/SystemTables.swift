@@ -1,5 +1,5 @@
-// SystemTables: queue, errors, configuration and the other tables that are not the app's own. They have at least the
-// columns of the original SDK.
+// SystemTables: the queue, the errors, the configuration, and the other tables that do not belong
+// to the app. They have at least the columns of the original SDK.
 
 import Foundation
 package import TidelineCore
@@ -9,24 +9,25 @@ package enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"
     static let config = "MS_TableConfig"
-    /// The rows that a restored server has lost.
+    /// The rows that the server lost in a restore.
     ///
     /// Not part of the original SDK.
     static let lost = "MS_TableLostRows"
 
-    /// The states of rows that this device's pushes have replaced.
+    /// The row states that pushes of this device have replaced.
     ///
     /// Not part of the original SDK.
     static let ownStates = "MS_TableOwnStates"
 
     static let names: Set<String> = [operations, errors, config, lost, ownStates]
 
-    /// Returns whether a name is that of a system table, ignoring case.
+    /// Returns whether a name is the name of a system table, ignoring letter case.
     static func owns(_ name: String) -> Bool {
         names.contains { $0.lowercased() == name.lowercased() }
     }
 
-    /// Returns why an app's table cannot have a name, as the end of a sentence; nil if it can.
+    /// Returns why an app's table cannot have a name, as the end of a sentence; nil if the name is
+    /// valid.
     static func nameFault(_ name: String) -> String? {
         if name.isEmpty { return "it is empty" }
         if name.lowercased().hasPrefix("sqlite_") {
@@ -121,7 +122,7 @@ package enum SystemTables {
         ),
     ]
 
-    /// The indexes for the client's lookups, for stores that have indexes.
+    /// The indexes for the client's lookups, for stores that support indexes.
     static let indexes: [(name: String, table: String, columns: [String])] = [
         (operations + "_index", operations, ["table", "itemId"]),
         (operations + "_groups", operations, ["group"]),
@@ -130,7 +131,7 @@ package enum SystemTables {
     ]
 }
 
-/// Short forms of filters over system tables.
+/// Shorthand for filters on system tables.
 extension Filter {
     static func equal(_ column: String, _ value: Value) -> Filter {
         Filter(QueryExpression.compare(.eq, QueryExpression(.field(column)), literal(value)))

@@ -5,7 +5,7 @@ import TidelineSQLite
 
 /// The indexes that the library creates for a table.
 ///
-/// The app's own indexes are not changed.
+/// The app's own indexes stay unchanged.
 struct TableIndexes {
     private let table: String
     private let indexes: [(name: String, columns: [String])]

@@ -1,6 +1,7 @@
 // LiveItems: a property wrapper for SwiftUI over LiveQuery.
 //
-// If SwiftUI is not available, scripts/apple only type-checks it; docs/apple.md says what this does not cover.
+// If SwiftUI is not available, scripts/apple only type-checks this file; docs/apple.md lists what that check
+// does not cover.
 
 #if canImport(SwiftUI)
 public import SwiftUI
@@ -37,7 +38,7 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
         self.query = query
     }
 
-    /// Starts to observe when the view first appears.
+    /// Starts the observation when the view first appears.
     ///
     /// If the view is recreated with another query, the wrapper observes the new query.
     public func update() { projectedValue.follow(query) }

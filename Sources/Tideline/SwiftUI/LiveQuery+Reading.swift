@@ -1,4 +1,4 @@
-// LiveQuery+Reading: lists of a closure over several tables, and of queries with related records.
+// LiveQuery+Reading: lists from a closure over several tables, and from queries with related records.
 
 import TidelineCore
 
@@ -15,12 +15,13 @@ extension LiveQuery {
     /// ```
     ///
     /// The closure runs as in `SyncContext.observe(_:)`: off the main actor, on one committed state, and again after
-    /// each commit that may change its result. An error that it throws ends the observation and is in ``error``, where
-    /// an error that is not a ``SyncError`` is the `cause`. Call `update(reading:)` to begin again.
+    /// each commit that may change its result. An error that the closure throws ends the observation and is stored in
+    /// ``error``; an error that is not a ``SyncError`` is stored as its `cause`. Call `update(reading:)` to restart
+    /// the observation.
     ///
     /// - Parameters:
     ///   - context: The context of the client.
-    ///   - read: The closure. It must depend on nothing but the reader.
+    ///   - read: The closure. It must depend only on the reader.
     public convenience init(
         _ context: SyncContext,
         reading read: @escaping @Sendable (SyncReader) throws -> [Record]
@@ -30,7 +31,7 @@ extension LiveQuery {
 
     /// Observes the array that a closure reads; an equal array does not redraw the view.
     ///
-    /// See the other form of this initializer, for records that cannot be compared.
+    /// See the overload for records that are not `Equatable`.
     public convenience init(
         _ context: SyncContext,
         reading read: @escaping @Sendable (SyncReader) throws -> [Record]
@@ -45,8 +46,8 @@ extension LiveQuery {
     /// let live = await LiveQuery(client.syncContext, lists)
     /// ```
     ///
-    /// After a change, only the rows that it affects are read, whereas a closure that reads the query would run
-    /// completely.
+    /// After a change, only the rows that the change affects are read again. If a closure read the query instead, each
+    /// run would read all rows.
     ///
     /// - Parameters:
     ///   - context: The context of the client.
@@ -62,7 +63,7 @@ extension LiveQuery {
 
     /// Observes the records of a query with their related records; an equal array does not redraw the view.
     ///
-    /// See the other form of this initializer, for records that cannot be compared.
+    /// See the overload for records that are not `Equatable`.
     public convenience init<Related: IncludableQuery>(
         _ context: SyncContext,
         _ query: Related,
@@ -74,12 +75,12 @@ extension LiveQuery {
         )
     }
 
-    /// Shows the array that a closure reads from now on.
+    /// From now on, shows the array that a closure reads.
     public func update(reading read: @escaping @Sendable (SyncReader) throws -> [Record]) {
         observe(isSame: nil, read)
     }
 
-    /// Shows the array that a closure reads from now on; an equal array does not redraw the view.
+    /// From now on, shows the array that a closure reads; an equal array does not redraw the view.
     public func update(
         reading read: @escaping @Sendable (SyncReader) throws -> [Record]
     ) where Record: Equatable {

@@ -18,26 +18,26 @@ import Synchronization
 /// }
 /// ```
 ///
-/// It also shows the array that a closure reads from several tables, and a query with related records: pass the
-/// ``SyncContext`` in place of the table. For a result that is not an array, use ``LiveValue``.
+/// To show the array that a closure reads from several tables, or a query with related records, pass the
+/// ``SyncContext`` instead of the table. For a result that is not an array, use ``LiveValue``.
 ///
-/// Reading and decoding run off the main actor; only the finished list is delivered to it. Observation ends
-/// when the object is released. No change is missed; if several arrive together, the latest state is shown.
+/// Reading and decoding run off the main actor; only the finished list is delivered to it. Observation ends when the
+/// object is released. No change is missed; if several changes arrive together, the latest state is shown.
 @Observable
 @MainActor
 public final class LiveQuery<Record: Sendable> {
     /// The records.
     ///
-    /// Until the first result of a new query, these are the records of the previous one.
+    /// Until the first result of a new query, these are the records of the previous query.
     public private(set) var items: [Record] = []
     /// The reason why `items` are not current: the query cannot be run, or a row does not decode.
     ///
     /// `items` keep their last value. A row that does not decode is an error only with
-    /// `onDecodingFailure: .throw`; once it is changed or removed, the error is nil again.
+    /// `onDecodingFailure: .throw`; once that row is changed or removed, the error is nil again.
     public private(set) var error: SyncError?
     /// The rows of the query that do not decode, in the query's order; `items` does not include them.
     ///
-    /// They are kept and synced. A row is removed from this list once it decodes or no longer exists.
+    /// These rows are kept and synced. A row is removed from this list once it decodes or no longer exists.
     public private(set) var decodingFailures: [DecodingFailure] = []
     /// Whether the query has not yet returned records or an error.
     public private(set) var isLoading = true
@@ -98,7 +98,7 @@ public final class LiveQuery<Record: Sendable> {
     /// Shows another query from now on.
     public func update(_ query: Query<Record>) { watch(.success(query)) }
 
-    /// Shows the records that match a closure over the columns from now on; without a closure, all records.
+    /// From now on, shows the records that match a closure over the columns; without a closure, all records.
     public func update(
         where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortTerm<Record>] = [],
@@ -107,11 +107,11 @@ public final class LiveQuery<Record: Sendable> {
         watch(Result { try Query(where: condition).window(terms: order, limit) })
     }
 
-    /// Shows a query from now on, if it differs from the last one passed to this method.
+    /// Shows a query from now on, if it differs from the last query passed to this method.
     ///
-    /// Use it for a view that is recreated often, such as `LiveItems`: it does not replace a query that was set
-    /// with ``update(_:)``. Write the current time in such a query as `now()`; with a `Date`, the query differs
-    /// each time.
+    /// Use this method for a view that is recreated often, as `LiveItems` does. A call with the same query does not
+    /// replace a query that was set with ``update(_:)``. Write the current time in such a query as `now()`; with a
+    /// `Date`, the query differs each time.
     public func follow(_ query: Query<Record>) {
         guard query.table != followed else { return }
         if followed != nil { update(query) }
@@ -229,7 +229,7 @@ extension LiveQuery where Record: SyncRecord {
         watch(Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0) })
     }
 
-    /// Shows the records that match a predicate from now on.
+    /// From now on, shows the records that match a predicate.
     public func update(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],

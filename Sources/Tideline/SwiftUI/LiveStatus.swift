@@ -33,8 +33,7 @@ public final class LiveStatus {
     public private(set) var errors: [TableOperationError] = []
     /// The number of rows that a restored server lost; see ``SyncContext/lostRows()``.
     public private(set) var lostRowCount = 0
-    /// The differences between the tables of the app and those of the server; see
-    /// ``SyncContext/knownSchemaDifferences``.
+    /// The differences between the app's tables and the server's tables; see ``SyncContext/knownSchemaDifferences``.
     public private(set) var schemaDifferences: [SchemaDifference] = []
 
     @ObservationIgnored private let statuses = LiveTask()
@@ -90,7 +89,7 @@ struct WaitingOperations {
 
     /// Emits the numbers of queued operations and the operations that wait for the app, now and after every change.
     ///
-    /// Each of the `statuses` may mean that the account has changed.
+    /// The account may have changed with each element of `statuses`.
     func stream(
         _ statuses: AsyncStream<SyncStatus>
     ) -> AsyncStream<(PendingCounts, [TableOperationError], Int)> {
@@ -115,7 +114,7 @@ struct WaitingOperations {
                     group.addTask {
                         var last: Bool?
                         for await status in statuses {
-                            // A running sync emits many of them.
+                            // A running sync emits many statuses.
                             let isSyncing = if case .syncing = status { true } else { false }
                             if isSyncing != last { occasion.yield() }
                             last = isSyncing
@@ -136,7 +135,7 @@ struct WaitingOperations {
 
     /// Reads the queue, and retries while the store cannot be read; returns nil if the task is cancelled.
     ///
-    /// In the meantime the view shows its last values.
+    /// In the meantime, the view shows its last values.
     private func readWaiting() async -> (PendingCounts, [TableOperationError], Int)? {
         var failures = 0
         while !Task.isCancelled {

@@ -2,7 +2,7 @@
 
 public import Observation
 
-/// The result of a closure that reads several tables, now and after every change of the data that it read, for views.
+/// The result of a closure that reads several tables, now and after every change to the data that it read, for views.
 ///
 /// ``LiveQuery`` shows the records of one query; this type shows anything that a ``SyncReader`` can read.
 ///
@@ -26,13 +26,13 @@ public import Observation
 @Observable
 @MainActor
 public final class LiveValue<Value: Sendable> {
-    /// The last result; nil before the first one.
+    /// The last result; nil before the first result.
     ///
-    /// Until the first result of another closure, this is the last result of the previous one.
+    /// Until the first result of another closure, this is the last result of the previous closure.
     public private(set) var value: Value?
     /// The error that ended the observation: an error of the closure, or a ``SyncError``.
     ///
-    /// `value` keeps the last result. Call `update` to begin again.
+    /// `value` keeps the last result. Call `update` to restart the observation.
     public private(set) var error: (any Error)?
     /// Whether the closure has not yet returned a result or an error.
     public private(set) var isLoading = true
@@ -69,8 +69,8 @@ public final class LiveValue<Value: Sendable> {
     /// let live = await LiveValue(client.syncContext, customers)
     /// ```
     ///
-    /// After a change, only the rows that it affects are read, whereas a closure that reads the query would run
-    /// completely.
+    /// After a change, only the rows that the change affects are read again. If a closure read the query instead, each
+    /// run would read all rows.
     ///
     /// - Parameters:
     ///   - context: The context of the client whose tables are read.
@@ -87,7 +87,7 @@ public final class LiveValue<Value: Sendable> {
 
     /// Observes the records of a query with their related records; an equal result does not redraw the view.
     ///
-    /// See the other form of this initializer, for records that cannot be compared.
+    /// See the overload for records that are not `Equatable`.
     public init<Related: IncludableQuery>(
         _ context: SyncContext,
         _ query: Related,
@@ -97,14 +97,14 @@ public final class LiveValue<Value: Sendable> {
         watch(context.observed(query.included, onDecodingFailure, isSame: { $0 == $1 }))
     }
 
-    /// Replaces the closure, and observes the result of the new one from now on.
+    /// Replaces the closure, and observes the result of the new closure from now on.
     ///
     /// - Parameter body: The new closure.
     public func update(_ body: @escaping @Sendable (SyncReader) throws -> Value) {
         watch(context.observed(isSame: nil, body))
     }
 
-    /// Replaces the closure, and observes the result of the new one; an equal result does not redraw the view.
+    /// Replaces the closure, and observes the result of the new closure; an equal result does not redraw the view.
     public func update(
         _ body: @escaping @Sendable (SyncReader) throws -> Value
     ) where Value: Equatable {

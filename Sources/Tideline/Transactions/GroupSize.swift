@@ -19,13 +19,13 @@ final class GroupSize {
     /// Adds the size of an operation without its body.
     func add(id: String) { bytesAtMost += Self.roomOfRequest + 3 * id.utf8.count }
 
-    /// Notes that a change of the transaction was merged into an operation that was in the queue before.
+    /// Records that a change of the transaction was merged into an operation that was already in the queue.
     func changed(_ id: Int64) {
         hasEarlier = true
         formerGroups[id] = nil
     }
 
-    /// Notes that an operation joined the group, because the transaction changed another operation of its
+    /// Records that an operation joined the group because the transaction changed another operation of its
     /// former group.
     func joined(_ id: Int64, from group: String) {
         hasEarlier = true

@@ -39,7 +39,7 @@ extension SyncTable {
 
     /// Changes the records of a query and queues their updates, one operation for each record: all of them or none.
     ///
-    /// `change` may run more than once for a record, and must do nothing but change it.
+    /// `change` may run more than once for a record, and must only change that record.
     ///
     /// - Returns: The number of records.
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `cancelled`, the errors of ``update(id:_:)`` for the
@@ -83,7 +83,7 @@ extension SyncTable {
     /// Removes the records that match a closure over the columns and queues their deletes: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: The errors of the same method with a query. Errors of the closure are rethrown.
+    /// - Throws: The errors of the overload for a query. Errors of the closure are rethrown.
     @discardableResult
     public func delete(
         where condition: (Columns<Record>) throws -> Condition
@@ -93,8 +93,9 @@ extension SyncTable {
 
     /// Stores a record, whether it exists or not: queues its insert, or an update that sets all of its properties.
     ///
-    /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
-    /// replace those of the row as the device has it now; an untyped row replaces only the columns that it has.
+    /// If the record has a `version` or `updatedAt`, it is updated as described for ``update(_:)-(Record)``. Without
+    /// either, its values replace the values that the row has on the device now; an untyped row replaces only the
+    /// columns that it contains.
     ///
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `invalidID`, `rowDoesNotFit`, `partialRecord`, `otherAccount` or
@@ -142,7 +143,7 @@ extension SyncTable where Record: SyncRecord {
     /// Removes the records that match a predicate and queues their deletes: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: The errors of the same method with a query.
+    /// - Throws: The errors of the overload for a query.
     @discardableResult
     public func delete(
         where predicate: Predicate<Record>

@@ -5,8 +5,8 @@ import TidelineSQLite
 
 /// A transaction over the tables of a client, valid while its closure runs.
 ///
-/// ``SyncContext/transaction(_:)`` creates it. After its end, its tables throw ``SyncError`` with
-/// code `transactionEnded`.
+/// ``SyncContext/transaction(_:)`` creates it. After the transaction ends, its tables throw
+/// ``SyncError`` with code `transactionEnded`.
 public final class SyncTransaction {
     let engine: SyncEngine
     /// The queue and the store that the transaction uses until it ends.
@@ -38,7 +38,7 @@ public final class SyncTransaction {
 
     /// A reader of all tables, which sees the changes that the transaction has made so far.
     ///
-    /// It is for functions that take a ``SyncReader``.
+    /// Pass it to functions that take a ``SyncReader``.
     public var reader: SyncReader { SyncReader(self) }
 
     /// Whether the task that waits for the transaction was cancelled.
@@ -46,8 +46,8 @@ public final class SyncTransaction {
 
     /// Runs `body` on the store.
     ///
-    /// A failure of the store ends the transaction, even if the app's closure catches the error, because a
-    /// change may be incomplete, and SQLite may have rolled back earlier ones.
+    /// A failure of the store ends the transaction, even if the app's closure catches the error, because a change may
+    /// be incomplete, and SQLite may have rolled back earlier changes.
     func working<Result>(_ body: (QueueTransaction) throws -> Result) throws -> Result {
         let queue = try queue()
         do {
@@ -128,10 +128,10 @@ struct TransactionRunner {
 
     /// Rejects a transaction that does not fit into one batch of the server.
     ///
-    /// If this transaction edits rows of an earlier one that was rejected, all operations of that one join its group.
-    /// If this makes the group too large, those that the transaction did not edit return to their own group: a local
-    /// change does not fail because of other rows in the queue. An operation that the transaction edited
-    /// counts with all of its values.
+    /// If this transaction edits rows of an earlier, rejected transaction, all operations of the earlier transaction
+    /// join its group. If that makes the group too large, the operations that this transaction did not edit return to
+    /// their own group, so that a local change does not fail because of other rows in the queue. An operation that the
+    /// transaction edited counts with all of its values.
     private func checkSize(of group: String, _ queue: QueueTransaction) throws {
         do {
             try checkBatch(of: group, queue)
@@ -157,19 +157,18 @@ struct TransactionRunner {
 extension SyncContext {
     /// Changes several rows and tables in one transaction: all changes are stored, or none.
     ///
-    /// The closure runs off the caller's actor, and blocks all other writes to the store, so it should be
-    /// short. If it throws, nothing is changed, and the error is rethrown. It may run twice, so it must do
-    /// nothing but read and change tables of the transaction.
+    /// The closure runs off the caller's actor, and blocks all other writes to the store, so keep it short. If it
+    /// throws, nothing is changed, and the error is rethrown. The closure may run twice, so it must only read and
+    /// change tables of the transaction.
     ///
-    /// If the server supports batches, the changes are atomic there, too: no reader ever sees half of them. If
+    /// If the server supports batches, the changes are atomic on the server, too: no reader ever sees half of them. If
     /// the server rejects one of the operations, it applies none, and all of them are parked, each with its
-    /// ``TableOperationError``. A retry or an edit of one of the rows sends all of them again; a discarded
-    /// operation is removed from the transaction. If a transaction changes a row that an earlier, unsent
-    /// transaction changed, it is sent after that one. If the earlier one is rejected, the later one waits for
-    /// it.
+    /// ``TableOperationError``. A retry or an edit of one of the rows sends all of them again; a discarded operation is
+    /// removed from the transaction. If a transaction changes a row that an earlier, unsent transaction changed, it is
+    /// sent after the earlier transaction. If the earlier transaction is rejected, the later transaction waits for it.
     ///
-    /// A server without batches, such as the original ones, receives the operations in order, one by one, and
-    /// may reject one and accept the others.
+    /// A server without batches, such as an original Azure server, receives the operations one by one, in order, and
+    /// may reject one operation and accept the others.
     ///
     /// ```swift
     /// try await client.syncContext.transaction { transaction in

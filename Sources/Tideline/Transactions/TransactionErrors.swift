@@ -41,7 +41,7 @@ extension SyncError {
         )
     }
 
-    /// The error of a reader, or of one of its tables, that is used after its closure.
+    /// The error for a reader, or one of its tables, that is used after the end of its closure.
     static func readEnded() -> SyncError {
         SyncError(
             .transactionEnded,

@@ -5,7 +5,7 @@ import TidelineCore
 
 /// A table inside ``SyncContext/transaction(_:)``, with synchronous versions of the methods of ``SyncTable``.
 ///
-/// Its reads are those of ``RecordReading``, and include the transaction's earlier changes.
+/// Its reads are those of ``RecordReading``, and they see the transaction's earlier changes.
 ///
 /// Every method throws ``SyncError`` with code `transactionEnded` after the end of the closure, `cancelled`
 /// if the task that waits for the transaction was cancelled, and `storeFailure` if the store fails. An error
@@ -43,8 +43,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Stores new records and queues their inserts, in order.
     ///
-    /// - Throws: The errors of the same method with one record. The records before it are stored, and are rolled back
-    ///   if the transaction ends with the error.
+    /// - Throws: The errors of the overload for one record. The records before the failed record are stored, and are
+    ///   rolled back if the transaction ends with the error.
     @discardableResult
     public func insert(_ records: [Record]) throws -> [Record] {
         guard !records.isEmpty else { return [] }
@@ -85,8 +85,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Reads a record, changes it and stores it.
     ///
-    /// If the closure also changes the row with other methods, those changes are kept, except in columns that
-    /// `change` sets.
+    /// If `change` also changes the row by calling other methods, those changes are kept, except in columns that it
+    /// sets in the record.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `rowDoesNotFit`,
     ///   `invalidID` if `change` gives it another id, `otherAccount`, the errors of `change`, or an error that
@@ -104,9 +104,9 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Changes the records of a query and queues their updates, one operation for each record.
     ///
-    /// The records are those that match before the first change, in the order of the query. `change` gets each
-    /// record as it is then, and may leave it as it is. A record that the closure removed by other methods is
-    /// skipped.
+    /// The records are those that match before the first change, in the order of the query. `change` receives each
+    /// record in its current state, and may leave it unchanged. A record that `change` has already removed by calling
+    /// another method is skipped.
     ///
     /// ```swift
     /// let jobs = try transaction.table(Job.self)
@@ -115,8 +115,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
     ///
     /// - Returns: The number of records.
     /// - Throws: The errors of ``update(id:_:)``, for the first record that cannot be stored, and ``SyncError`` with
-    ///   code `unsupportedQuery`. If the closure of the transaction catches the error, the records before it remain
-    ///   changed.
+    ///   code `unsupportedQuery`. If the closure of the transaction catches the error, the records before the failed
+    ///   record remain changed.
     @discardableResult
     public func update(
         _ query: Query<Record>,
@@ -144,8 +144,9 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Stores a record, whether it exists or not: queues its insert, or an update that sets all of its properties.
     ///
-    /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
-    /// replace those of the row as the device has it now; an untyped row replaces only the columns that it has.
+    /// If the record has a `version` or `updatedAt`, it is updated as described for ``update(_:)-(Record)``. Without
+    /// either, its values replace the values that the row has on the device now; an untyped row replaces only the
+    /// columns that it contains.
     ///
     /// - Throws: The errors of ``insert(_:)-(Record)`` and ``update(_:)-(Record)``, except the codes `alreadyExists`,
     ///   `notFound` and `versionRequired`.
@@ -165,7 +166,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Stores records, whether they exist or not, in order, like ``upsert(_:)-(Record)``.
     ///
-    /// - Throws: The errors of the same method with one record, for the first record that cannot be stored.
+    /// - Throws: The errors of the overload for one record, for the first record that cannot be stored.
     @discardableResult
     public func upsert(_ records: [Record]) throws -> [Record] {
         try records.map { try upsert($0) }
@@ -199,7 +200,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Changes records and queues their updates, in order.
     ///
-    /// - Throws: The errors of the same method with one record, for the first record that cannot be stored.
+    /// - Throws: The errors of the overload for one record, for the first record that cannot be stored.
     @discardableResult
     public func update(_ records: [Record]) throws -> [Record] {
         try records.map { try update($0) }
@@ -207,7 +208,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Removes records and queues their deletes, in order.
     ///
-    /// - Throws: The errors of the same method with one record, for the first record that cannot be removed.
+    /// - Throws: The errors of the overload for one record, for the first record that cannot be removed.
     public func delete(_ records: [Record]) throws {
         for record in records { try delete(record) }
     }
@@ -238,7 +239,7 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
 
     /// Removes the records with these ids and queues their deletes, in order.
     ///
-    /// - Throws: The errors of the same method with one id, for the first record that cannot be removed.
+    /// - Throws: The errors of ``delete(id:)``, for the first record that cannot be removed.
     public func delete(ids: [String]) throws {
         for id in ids { try delete(id: id) }
     }

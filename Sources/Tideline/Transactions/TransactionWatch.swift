@@ -33,7 +33,7 @@ final class TransactionWatch: Sendable {
         try check()
     }
 
-    /// Reports progress to the app at intervals of changed rows.
+    /// Reports progress to the app each time a certain number of rows has changed.
     func changed(_ rows: Int, in table: String) {
         guard let events else { return }
         let (before, now) = state.withLock { state in

@@ -1,11 +1,11 @@
-// DeadlineWatch: the deadlines of calls.
+// DeadlineWatch: watches the deadlines of calls.
 //
-// One sleeping task serves all deadlines. With a task per call, a timer would remain for the
-// rest of every timeout: hundreds of thousands at full speed.
+// A single sleeping task serves all deadlines. With a task per call, each timer would stay until
+// its timeout, which means hundreds of thousands of timers at full speed.
 
 import Synchronization
 
-/// A timer that runs an action when its deadline has passed, unless it was removed before.
+/// A timer that runs an action at its deadline, unless the action was removed before.
 final class DeadlineWatch: Sendable {
     private struct Entry {
         let deadline: ContinuousClock.Instant
@@ -15,13 +15,13 @@ final class DeadlineWatch: Sendable {
     private struct State {
         var entries: [Int: Entry] = [:]
         var nextID = 0
-        /// The time when the current task wakes up; other waiting tasks have been replaced.
+        /// The time when the current task wakes up; earlier tasks that still wait are obsolete.
         var wakesAt: ContinuousClock.Instant?
     }
 
     private let state = Mutex(State())
 
-    /// Calls `expire` at the deadline; returns an id for removing the call.
+    /// Calls `expire` at the deadline; returns an id with which the call can be removed.
     func add(_ deadline: ContinuousClock.Instant, _ expire: @escaping @Sendable () -> Void) -> Int {
         let (id, mustWake) = state.withLock { state in
             state.nextID += 1

@@ -1,13 +1,13 @@
-// EndpointRules: checks of addresses.
+// EndpointRules: checks the addresses of servers.
 //
-// Pure. Tokens and ids are sent only to the endpoint's origin, so these rules are strict: in doubt, an
-// address is not loopback, and two addresses do not have the same origin.
+// Pure. Tokens and ids are sent only to the endpoint's origin, so these rules are strict. In case
+// of doubt, an address is not loopback, and two addresses do not have the same origin.
 
 package import Foundation
 
-/// The rules for which addresses may be used, and which have the same origin.
+/// The rules that decide which addresses may be used and which have the same origin.
 package enum EndpointRules {
-    /// Checks that an address may be used: https, or http to this machine.
+    /// Checks that an address may be used: https, or plain http to this machine.
     ///
     /// - Parameters:
     ///   - url: An absolute URL.
@@ -32,7 +32,8 @@ package enum EndpointRules {
         }
     }
 
-    /// Checks that an address can be a server's endpoint, to which requests append their paths and queries.
+    /// Checks that an address can be a server's endpoint, to which requests append paths and
+    /// queries.
     ///
     /// - Parameters:
     ///   - url: An absolute URL.
@@ -40,7 +41,7 @@ package enum EndpointRules {
     /// - Throws: ``TransportError`` with code `insecure` or `invalidRequest`.
     package static func check(endpoint url: URL, allowsInsecure: Bool) throws(TransportError) {
         try check(url, allowsInsecure: allowsInsecure)
-        // In the text of a URL, these two characters occur nowhere else.
+        // These two characters cannot occur anywhere else in the text of a URL.
         guard !url.absoluteString.contains(where: { $0 == "?" || $0 == "#" }) else {
             throw .invalidRequest(
                 """
@@ -51,7 +52,7 @@ package enum EndpointRules {
         }
     }
 
-    /// Returns whether two addresses have the same scheme, host and port.
+    /// Returns whether two addresses have the same scheme, host, and port.
     package static func sameOrigin(_ one: URL, _ other: URL) -> Bool {
         guard let oneHost = one.host()?.lowercased(), !oneHost.isEmpty,
             let otherHost = other.host()?.lowercased(), oneHost == otherHost,
@@ -60,9 +61,9 @@ package enum EndpointRules {
         return one.scheme?.lowercased() == other.scheme?.lowercased() && onePort == otherPort
     }
 
-    /// Returns the normalized form of an address: origin and path, without a trailing slash.
+    /// Returns an address in normalized form: origin and path, without a trailing slash.
     ///
-    /// Facts about a server are stored under this string, and apply only to it.
+    /// Facts about a server are stored under this string and apply only to that server.
     package static func normalized(_ url: URL) -> String {
         var path = url.path(percentEncoded: true)
         while path.hasSuffix("/") { path.removeLast() }
@@ -80,14 +81,14 @@ package enum EndpointRules {
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy(isOctet)
     }
 
-    /// Returns whether to request compressed responses.
+    /// Returns whether the transport should request compressed responses.
     ///
-    /// On this machine, compression would only take time.
+    /// On the same machine, compression would only cost time.
     package static func asksForCompression(_ url: URL) -> Bool {
         !(url.host().map(isLoopback) ?? false)
     }
 
-    /// Returns the origin for messages: scheme, host and port, without private parts.
+    /// Returns the origin for messages: scheme, host, and port, without private parts.
     package static func name(of url: URL) -> String {
         let port = url.port.map { ":\($0)" } ?? ""
         let host = url.host() ?? "?"
@@ -95,7 +96,8 @@ package enum EndpointRules {
         return "\(url.scheme ?? "?")://\(isAddress ? "[\(host)]" : host)\(port)"
     }
 
-    /// Returns whether a string is a number up to 255 without leading zeros, which some parsers read as octal.
+    /// Returns whether a string is a number up to 255 without leading zeros, because some parsers
+    /// read those as octal.
     private static func isOctet(_ text: Substring) -> Bool {
         guard text.utf8.count <= 3, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
             let number = UInt8(text)

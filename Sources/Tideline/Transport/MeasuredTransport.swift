@@ -2,22 +2,22 @@
 
 import TidelineCore
 
-/// The measurements of one call.
+/// The measurements for one call.
 public struct CallMetrics: Sendable, Hashable {
-    /// The scheme, host and port, without the path and the query.
+    /// The scheme, host, and port, without path and query.
     public var origin: String
     /// The method, in uppercase.
     public var method: String
     /// The status of the response; nil if no response arrived.
     public var status: Int?
-    /// The size of the request's body, in bytes.
+    /// The size of the request body, in bytes.
     public var sentBytes: Int
-    /// The size of the response's body, decoded, in bytes; 0 for a stream.
+    /// The size of the decoded response body, in bytes; 0 for a stream.
     public var receivedBytes: Int
-    /// The time from the call to its response, or to the head of a stream.
+    /// The time from the call to the response, or for a stream, to the response head.
     public var duration: Duration
 
-    /// Creates measurements, for an app's tests.
+    /// Creates measurements, for use in an app's tests.
     public init(
         origin: String,
         method: String,
@@ -35,7 +35,7 @@ public struct CallMetrics: Sendable, Hashable {
     }
 }
 
-/// A transport that reports measurements of each call of another transport.
+/// A transport that measures each call of another transport and reports the measurements.
 ///
 /// ```swift
 /// let transport = MeasuredTransport { metrics in
@@ -47,12 +47,12 @@ public struct MeasuredTransport: Transport {
     private let inner: any Transport
     private let report: @Sendable (CallMetrics) -> Void
 
-    /// Measures a transport, by default the platform's own.
+    /// Creates a transport that measures another transport, by default the platform's own.
     ///
     /// - Parameters:
     ///   - inner: The transport that carries the requests.
-    ///   - report: Called at the end of each call, on any thread. It should return quickly, because the call
-    ///     waits for it.
+    ///   - report: A closure that is called at the end of each call, on any thread. It should
+    ///     return quickly, because the call waits for it.
     public init(
         _ inner: (any Transport)? = nil,
         report: @escaping @Sendable (CallMetrics) -> Void

@@ -1,14 +1,15 @@
 // ResponseHead: the status and header fields of a response.
 //
-// Pure. libcurl delivers one line at a time and reports a head that was cut within a line
-// as a success without fields; only the empty line at the end proves that all of it has arrived.
+// Pure. libcurl delivers one line at a time, and reports a head that was cut off within a line as a
+// success without fields. Only the empty line at the end proves that the whole head has arrived.
 // Interim (1xx) heads are skipped, and so are trailers, which come after the empty line.
 
 package import TidelineCore
 
-/// A parser of a response's header lines, which also finds out whether the head is complete.
+/// A parser for a response's header lines, which also detects whether the head is complete.
 package struct ResponseHead: Sendable {
-    /// The maximum size of status line and header fields; a response to a sync request is never larger.
+    /// The maximum size of the status line and header fields; responses to sync requests are never
+    /// larger.
     package static let bytesMax = 256 << 10
 
     package private(set) var status = 0
@@ -17,7 +18,7 @@ package struct ResponseHead: Sendable {
     package private(set) var isComplete = false
     /// Whether any bytes of a final head have arrived.
     package private(set) var hasBegun = false
-    /// Whether a line was not part of an HTTP head.
+    /// Whether a line that is not part of an HTTP head has arrived.
     package private(set) var isMalformed = false
 
     private var byteCount = 0
@@ -25,12 +26,12 @@ package struct ResponseHead: Sendable {
 
     package init() {}
 
-    /// The declared length of the encoded body, if it is a number.
+    /// The declared length of the encoded body, if it is a valid number.
     package var contentLength: Int? {
         fields["Content-Length"].flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// Appends the next line with its line ending; returns false if the head is too large.
+    /// Appends the next line, including its line ending; returns false if the head is too large.
     package mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         guard !isComplete else { return true }
         byteCount += line.count

@@ -1,16 +1,16 @@
-// Transport: one HTTP call. Other types decide what is sent and what the response means.
+// Transport: sends one HTTP request. Other types decide what to send and what the response means.
 //
-// A transport does not retry intentionally, follow redirects, keep cookies or cache. A lower layer may resend a
-// request if a persistent connection turns out to be dead, so a server can receive the same request twice:
-// every write carries `If-Match` or a request id.
+// A transport does not retry on purpose, follow redirects, keep cookies, or cache. A lower layer
+// may resend a request if a persistent connection turns out to be dead, so a server can receive the
+// same request twice. Therefore, every write carries `If-Match` or a request id.
 
 public import Foundation
 public import TidelineCore
 
 /// A sender of HTTP requests.
 ///
-/// Three implementations exist: ``CurlTransport``, `URLSessionTransport`, and the in-process
-/// transport of the test kit, which calls the server's router without a socket.
+/// There are three implementations: ``CurlTransport``, `URLSessionTransport`, and the test kit's
+/// in-process transport, which calls the server's router without a socket.
 ///
 /// ```swift
 /// struct Labelled: Transport {
@@ -26,28 +26,29 @@ public import TidelineCore
 public protocol Transport: Sendable {
     /// Sends a request and returns the complete response.
     ///
-    /// Any status is a response, including 3xx: redirects are not followed. The call ends by the
-    /// request's own timeout, and immediately if its task is cancelled.
+    /// Any status is a response, including 3xx, because redirects are not followed. The call ends
+    /// no later than the request's timeout, and immediately if its task is cancelled.
     ///
     /// - Parameter request: The request to send.
-    /// - Returns: The response, whose body has arrived in full.
-    /// - Throws: ``TransportError``, or `CancellationError` in a cancelled task. In the second
-    ///   case the server may have received the request.
+    /// - Returns: The response with its complete body.
+    /// - Throws: ``TransportError``, or `CancellationError` if the task is cancelled. After a
+    ///   cancellation, the server may have received the request.
     func send(_ request: TransportRequest) async throws -> TransportResponse
 
-    /// Sends a request and returns its response as soon as its head arrives, for live updates.
+    /// Sends a request and returns the response as soon as its head arrives, for live updates.
     ///
-    /// The request's timeout limits the wait for the head. The body may never end, and may pause for any time,
-    /// because neither the timeout of the call nor the stall timeout applies to it.
+    /// The request's timeout limits only the wait for the head. The body may never end, and may
+    /// pause for any length of time, because neither the request's timeout nor the stall timeout
+    /// applies to it.
     ///
     /// - Parameter request: The request to send.
-    /// - Returns: The head, and the body as a stream.
-    /// - Throws: ``TransportError``, with code `unsupported` from a transport without streams, or
-    ///   `CancellationError`.
+    /// - Returns: The response head, and the body as a stream.
+    /// - Throws: ``TransportError``, with code `unsupported` if the transport does not support
+    ///   streams, or `CancellationError`.
     func stream(_ request: TransportRequest) async throws -> TransportStream
 }
 
-/// A request for a transport to send.
+/// A request that a transport sends.
 public struct TransportRequest: Sendable {
     /// The method, in uppercase.
     public var method: String
@@ -57,15 +58,15 @@ public struct TransportRequest: Sendable {
 
     /// The header fields.
     ///
-    /// The transport itself sets `Content-Length`, `Host` and `Expect`.
+    /// The transport sets `Content-Length`, `Host`, and `Expect` itself.
     public var headers: HTTPFields
 
     /// The body.
     ///
-    /// Nil sends none, which for `POST`, `PUT` and `PATCH` is a body of length zero.
+    /// If nil, there is no body; `POST`, `PUT`, and `PATCH` then send a body of length zero.
     public var body: [UInt8]?
 
-    /// The timeout of the whole call, at most one year.
+    /// The timeout for the whole call, at most one year.
     public var timeout: Duration
 
     /// Creates a request.
@@ -86,16 +87,16 @@ public struct TransportRequest: Sendable {
 
 /// A response with its decoded body.
 ///
-/// If the server ends a body only by closing the connection, its length cannot be checked; the JSON parser
-/// detects a missing end.
+/// If the server marks the end of a body only by closing the connection, the transport cannot check
+/// the length. In that case, the JSON parser detects a truncated body.
 public struct TransportResponse: Sendable {
     /// The status code.
     public var status: Int
 
     /// The header fields.
     ///
-    /// `Content-Length` and `Content-Encoding` describe the body as it was sent; the
-    /// body here is already decoded.
+    /// `Content-Length` and `Content-Encoding` describe the body as it was sent; `body` is
+    /// already decoded.
     public var headers: HTTPFields
 
     /// The body.
@@ -109,29 +110,29 @@ public struct TransportResponse: Sendable {
     }
 }
 
-/// The limits of a transport, in addition to the timeout of each request.
+/// The limits of a transport, in addition to each request's timeout.
 public struct TransportLimits: Sendable {
-    /// The timeout for connecting, including name lookup and TLS: a call to an unreachable server ends
-    /// after it.
+    /// The timeout for connecting, including name lookup and TLS; a call to an unreachable server
+    /// ends after this time.
     public var connectTimeout: Duration = .seconds(10)
 
-    /// The longest time that a call may stay below ``stallBytesPerSecond``.
+    /// The longest time for which a call may stay below ``stallBytesPerSecond``.
     ///
-    /// This is also the longest time that a server may take to respond. With libcurl, the minimum is six
-    /// seconds.
+    /// This is also the longest time that a server may take to respond. With libcurl, the minimum
+    /// is six seconds.
     public var stallTimeout: Duration = .seconds(30)
 
     /// The speed below which a call counts as stalled, in bytes per second.
     public var stallBytesPerSecond = 16
 
-    /// The maximum size of a response body, decoded, in bytes.
+    /// The maximum size of a decoded response body, in bytes.
     ///
-    /// The limit also applies to a small compressed body that expands to a large one.
+    /// The limit therefore also applies to a small compressed body that expands to a large one.
     public var responseBytesMax = 64 << 20
 
     /// The maximum number of concurrent calls, at least one.
     ///
-    /// Other calls wait within their own timeouts.
+    /// Further calls wait; the wait counts toward their timeouts.
     ///
     /// This is also the number of connections that are kept open.
     public var callsMax = 16
@@ -140,7 +141,7 @@ public struct TransportLimits: Sendable {
     public init() {}
 }
 
-/// The transport of this platform.
+/// Creates the default transport of this platform.
 package func makeDefaultTransport() -> any Transport {
     #if canImport(Darwin)
     URLSessionTransport()

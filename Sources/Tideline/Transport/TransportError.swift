@@ -1,13 +1,15 @@
-// TransportError: the reason why a call returned no response, and whether the server may have received the request.
+// TransportError: the reason that a call returned no response, and whether the server may have
+// received the request.
 //
-// All messages are in this file. They name the origin, never a path, a query, a header or a body.
+// This file contains all messages. They name the origin, and never contain a path, a query, a
+// header, or a body.
 
 public import Foundation
 
-/// An error of a call that returned no response.
+/// An error from a call that returned no response.
 ///
-/// Check ``outcomeIsUnknown`` before you treat a change as not done: a broken connection does not show what the
-/// server did with the request.
+/// Check ``outcomeIsUnknown`` before you assume that a change was not made: a broken connection
+/// does not show what the server did with the request.
 public struct TransportError: LocalizedError, Sendable, CustomStringConvertible {
     /// The kind of an error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -46,11 +48,11 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
         public static let insecure = Self(.insecure)
         /// The request is invalid; nothing was sent.
         public static let invalidRequest = Self(.invalidRequest)
-        /// The transport does not support this.
+        /// The transport does not support the call.
         public static let unsupported = Self(.unsupported)
-        /// The app's authentication currently had no token for the request; nothing was sent.
+        /// The app's authentication did not provide a token for the request; nothing was sent.
         public static let noToken = Self(.noToken)
-        /// Any other failure: see `cause`.
+        /// Any other failure; see `cause`.
         public static let failed = Self(.failed)
 
         /// The name of the code.
@@ -60,10 +62,11 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
     /// The kind of the error.
     public var code: Code
 
-    /// A description of the failure and how to fix it, for people.
+    /// A description of the failure for people, with advice on how to fix it.
     public var message: String
 
-    /// Whether the server may have received the request; false only if it certainly did not.
+    /// Whether the server may have received the request; false only if the server certainly did
+    /// not.
     public var outcomeIsUnknown: Bool
 
     /// The underlying error.
@@ -82,10 +85,10 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
         self.cause = cause
     }
 
-    /// The code and the message.
+    /// The code, followed by the message.
     public var description: String { "\(code): \(message)" }
 
-    /// The message, as `localizedDescription` shows it.
+    /// The message, which `localizedDescription` shows.
     public var errorDescription: String? { message }
 }
 
@@ -102,9 +105,9 @@ extension TransportError {
         )
     }
 
-    /// Returns the error for a call over its timeout.
+    /// Returns the error for a call that exceeded its timeout.
     ///
-    /// If nothing was sent, the error says that the call could not connect.
+    /// If nothing was sent, the error states that the call could not connect.
     static func timedOut(_ url: URL, wasSent: Bool, cause: (any Error)? = nil) -> Self {
         guard wasSent else { return cannotConnect(url, cause: cause) }
         return TransportError(

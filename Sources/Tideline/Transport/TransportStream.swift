@@ -1,10 +1,10 @@
-// TransportStream: a response whose body is read as it arrives.
+// TransportStream: a response whose body is read while it arrives.
 
 public import TidelineCore
 
-/// A streamed response, whose head has arrived and whose body arrives in parts.
+/// A streamed response: the head has arrived, and the body arrives in parts.
 ///
-/// Leaving the loop over ``bytes`` ends the call.
+/// The call ends when you stop iterating over ``bytes``.
 public struct TransportStream: Sendable {
     /// The status code.
     public var status: Int
@@ -12,9 +12,9 @@ public struct TransportStream: Sendable {
     /// The header fields.
     public var headers: HTTPFields
 
-    /// The parts of the body, decoded.
+    /// The decoded parts of the body.
     ///
-    /// A broken connection throws an error.
+    /// The sequence throws an error if the connection breaks.
     public var bytes: AsyncThrowingStream<[UInt8], any Error>
 
     /// Creates a streamed response.
@@ -28,14 +28,16 @@ public struct TransportStream: Sendable {
         self.bytes = bytes
     }
 
-    /// The maximum number of parts that are buffered for the reader; the call fails if the reader is slower.
+    /// The maximum number of parts that are buffered for the reader; if the reader falls further
+    /// behind, the call fails.
     package static let piecesMax = 1000
 }
 
 extension Transport {
     /// Always throws.
     ///
-    /// A transport without streams supports everything except live updates, which are then polled.
+    /// Without streams, a transport supports everything except live updates, which the client then
+    /// replaces with polling.
     ///
     /// - Throws: ``TransportError`` with code `unsupported`, always.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {

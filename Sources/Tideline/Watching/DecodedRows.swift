@@ -27,9 +27,9 @@ package struct DecodedRows<Record: Sendable>: Sendable {
 
     package init() {}
 
-    /// Updates the state with the rows of a run, and returns the records if they differ from the last ones.
+    /// Updates the state with the rows of a run, and returns the records if they differ from those of the last run.
     ///
-    /// `decode` returns nil for a row that is to be skipped.
+    /// `decode` returns nil for a row to skip.
     package mutating func update(
         _ rows: [Row],
         decode: (Row) throws -> Record?,
@@ -62,7 +62,7 @@ package struct DecodedRows<Record: Sendable>: Sendable {
             }
             guard isAsLong, place != index else { continue }
             haveOtherIDs = haveOtherIDs || ItemKey(row.id) != ItemKey(before[index].row.id)
-            // A push changes the version of a row, which the record may not show.
+            // A push changes the version of a row, but the record may have no property for it.
             isNews = isNews || items[index].encoded != before[index].encoded
         }
         if haveOtherIDs { ids = Set(rows.map { ItemKey($0.id) }) }
@@ -70,7 +70,7 @@ package struct DecodedRows<Record: Sendable>: Sendable {
         if isNews, !isFirst,
             records.count < rows.count || before.contains(where: { $0.record == nil })
         {
-            // A skipped row may have shifted the others.
+            // A skipped row may have shifted the other rows.
             isNews = items.compactMap(\.encoded) != before.compactMap(\.encoded)
         }
         isFirst = false

@@ -19,7 +19,7 @@ protocol Observed: Sendable {
 }
 
 extension Observed {
-    /// False.
+    /// By default, false.
     var readsChangesOnly: Bool { false }
 }
 
@@ -33,7 +33,8 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
         self.watch = watch
     }
 
-    /// Creates a sequence that each iteration makes; if that fails, the iteration throws the error.
+    /// Creates a sequence that each iteration makes with a closure; if the closure throws, the
+    /// iteration throws its error.
     init(deferred make: @escaping @Sendable () throws -> ObservedValues) {
         watch = {
             do {
@@ -53,8 +54,8 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
 struct QueryObservation {
     let engine: SyncEngine
 
-    /// How many times shorter the pause is after a run that reads only changed rows than after a run that reads all
-    /// rows.
+    /// The factor by which a pause is shorter after a run that reads only changed rows than after a run that reads
+    /// all rows.
     private static let shortPauses = 32
 
     /// Returns a sequence of a query's results, now and after every change that affects them.
@@ -76,7 +77,7 @@ struct QueryObservation {
                     if let first = try await run(&subject) { continuation.yield(first) }
                     for await change in changes where subject.isReached(by: change) {
                         if let next = try await run(&subject) { continuation.yield(next) }
-                        // Changes made meanwhile are joined, and the query runs once for all of them.
+                        // Changes that arrive in the meantime are coalesced, and the query runs once for all of them.
                         let interval = engine.limits.observeInterval
                         try await engine.environment.sleep(
                             subject.readsChangesOnly ? interval / Self.shortPauses : interval
@@ -127,7 +128,7 @@ extension SyncTable {
 enum CountedRows {
     /// The maximum number of ids that are kept in memory.
     ///
-    /// With more rows, every change of the table runs the count again.
+    /// With more rows, every change to the table runs the count again.
     private static let idsMax = 1000
 
     /// Returns the number of rows that a filter matches, and their ids; nil if there are too many.

@@ -5,8 +5,8 @@ import TidelineCore
 
 /// The rows of a query as they were last read, and the state of the store that they belong to.
 ///
-/// The rows that are read after a change, together with those that are kept, are always the rows of one committed
-/// state: the store knows every change between the two states, or all rows are read again.
+/// After a change, the rows that are read and the rows that are kept always show one committed state. If the store does
+/// not know every change between the two states, all rows are read again.
 struct RememberedRows: Sendable {
     /// The extent of a read.
     enum Source {
@@ -46,7 +46,7 @@ struct RememberedRows: Sendable {
     /// Forgets the state, so that the next read reads all rows.
     mutating func forget() { state = nil }
 
-    /// Reads the rows that a change touches; returns false if all have to be read.
+    /// Reads the rows that a change touches; returns false if all rows have to be read.
     private mutating func update<Record>(
         by change: StoreChange,
         _ query: ObservedQuery,
@@ -103,7 +103,7 @@ struct RememberedRows: Sendable {
         }
         guard let limit else { return result }
         if rows.count >= limit {
-            // Rows that are not known come after the last one that was.
+            // Rows that are not known come after the last known row.
             guard limit > 0, let last = rows.last, result.count >= limit,
                 order.isFitting(last), order.isFitting(result[limit - 1]),
                 !order.precedes(last, result[limit - 1])
@@ -113,7 +113,7 @@ struct RememberedRows: Sendable {
     }
 }
 
-/// The remembered rows of an observation, which one run at a time uses.
+/// The remembered rows of an observation, used by one run at a time.
 final class RememberedList: Sendable {
     private let rows = Mutex(RememberedRows())
 
@@ -156,7 +156,7 @@ struct ObservedQuery: Sendable {
 extension TableQuery {
     /// Whether a row's membership in the result, or its position, depends on more than the row.
     ///
-    /// With an offset, a row that is not in the result moves others into it when it is removed.
+    /// With an offset, the removal of a row outside of the result can move other rows into the result.
     var dependsOnMore: Bool {
         if searches || offset != 0 { return true }
         if let filter = filter?.expression, filter.calls(.now) || filter.readsTables { return true }
@@ -170,7 +170,7 @@ struct ObservedOrder: Sendable {
     /// The columns whose values determine the order.
     private let columns: [(name: String, kind: CellKind)]
 
-    /// Returns nil for a localized order, in which only the store compares.
+    /// Returns nil for a localized order, in which only the store can compare strings.
     init?<Record>(_ query: TableQuery, _ coder: RecordCoder<Record>) {
         guard !query.order.contains(where: { $0.localized != nil }) else { return nil }
         var filled = query
@@ -193,7 +193,7 @@ struct ObservedOrder: Sendable {
         self.columns = columns
     }
 
-    /// Whether the store orders the row by its values: it orders a value of a different type like a missing one.
+    /// Whether the store orders the row by its values: it orders a value of a different type like a missing value.
     func isFitting(_ row: Row) -> Bool {
         columns.allSatisfy { name, kind in
             guard let value = row[name], !value.isNull else { return true }

@@ -1,4 +1,4 @@
-// ColumnType, ColumnDefinition, TableSchema: the structure of a table, on either side.
+// ColumnType, ColumnDefinition, TableSchema: the structure of a table on the client and the server.
 
 import Foundation
 
@@ -6,7 +6,7 @@ import Foundation
 public enum ColumnType: Hashable, Sendable {
     /// Text.
     case string
-    /// A whole number of 64 bits.
+    /// A 64-bit integer.
     case integer
     /// A binary floating-point number.
     case number
@@ -26,7 +26,7 @@ public enum ColumnType: Hashable, Sendable {
     case binary
     /// Any JSON value.
     case json
-    /// One of these strings, ordered by their position.
+    /// One of the given strings; the order of the strings is the sort order.
     case enumeration([String])
 
     /// The name used in configuration files and messages.
@@ -47,13 +47,13 @@ public enum ColumnType: Hashable, Sendable {
         }
     }
 
-    /// The types with a fixed name: all but `enumeration`.
+    /// The types with a fixed name, that is, all types except `enumeration`.
     package static let simple: [ColumnType] = [
         .string, .integer, .number, .decimal, .boolean, .dateTime, .date, .time, .guid, .binary,
         .json,
     ]
 
-    /// The value of a missing member in a non-nullable column without a default.
+    /// The value that a missing member gets in a non-nullable column without a default.
     package var zero: Value {
         switch self {
         case .string, .date, .time, .guid: .string("")
@@ -73,13 +73,14 @@ public enum ColumnType: Hashable, Sendable {
 public struct ColumnDefinition: Hashable, Sendable {
     /// The name on the wire and in the database.
     public var name: String
-    /// The type of its values.
+    /// The type of the column's values.
     public var type: ColumnType
-    /// Whether it may be null.
+    /// Whether the column accepts null.
     public var isNullable: Bool
-    /// The value of a missing member.
+    /// The value that is stored if a write omits the column.
     public var defaultValue: Value?
-    /// The rules for its values in addition to the type; a server checks them.
+    /// Additional rules for the column's values, which the server checks, and a device before it
+    /// queues a write.
     public var rules: ColumnRules
 
     /// Creates a column.
@@ -98,9 +99,11 @@ public struct ColumnDefinition: Hashable, Sendable {
     }
 }
 
-/// The rules for a column's values in addition to their type; null breaks only ``isRequired``.
+/// The rules for a column's values in addition to their type.
+///
+/// Only ``isRequired`` rejects null.
 public struct ColumnRules: Hashable, Sendable {
-    /// Whether a row needs a value that is neither null nor an empty string or empty binary data.
+    /// Whether a value is required; null, an empty string, and empty binary data are rejected.
     public var isRequired: Bool
     /// The maximum number of Unicode scalars of a string, or of bytes of binary data.
     public var maxLength: Int?
@@ -111,7 +114,7 @@ public struct ColumnRules: Hashable, Sendable {
     /// A regular expression that the whole string must match.
     public var pattern: String?
 
-    /// Creates the rules; none by default.
+    /// Creates rules; by default, there are none.
     public init(
         maxLength: Int? = nil,
         min: Value? = nil,
@@ -131,21 +134,23 @@ public struct ColumnRules: Hashable, Sendable {
 public struct TableSchema: Hashable, Sendable {
     /// The table's name on the wire.
     public var name: String
-    /// Its columns, without `id`, `createdAt`, `updatedAt`, `version`, `deleted`.
+    /// The columns, without `id`, `createdAt`, `updatedAt`, `version`, and `deleted`.
     public var columns: [ColumnDefinition]
-    /// The rules that concern several columns, or several rows.
+    /// The rules that involve more than one column or more than one row.
     public var rules = TableRules()
-    /// The former names of columns, with the names that they have now.
+    /// The former names of renamed columns, each with its current name.
     public var aliases: [String: String] = [:]
-    /// The indexes of a store on a device, each by the names of its columns.
+    /// The indexes that a device's store creates, each as a list of column names.
     public var indexes: [[String]] = []
-    /// The localized indexes of a store on a device.
+    /// The indexes that a device's store creates for localized orders.
     package var orderIndexes: [TableOrderIndex] = []
-    /// The search index of a store on a device; nil for none.
+    /// The search index that a device's store creates; nil for none.
     public var search: TableSearch?
-    /// The references to rows of other tables that a device knows; a server's are those of its table definition.
+    /// The references to rows of other tables, as a device knows them; a server has its references
+    /// in the table definition.
     public var references: [TableReference] = []
-    /// The type of the key column `id`; only a local store's own tables have keys that are not strings.
+    /// The type of the key column `id`; only a local store's own tables have keys that are not
+    /// strings.
     public var key = ColumnType.string
     /// Whether all rows of the table stay on the device; only a client has such tables.
     public var isLocalOnly = false
@@ -154,13 +159,14 @@ public struct TableSchema: Hashable, Sendable {
     /// Whether the table has the system columns in addition to `id`.
     public var hasSystemColumns = true
 
-    /// Creates a table; ignores system columns among `columns`.
+    /// Creates a table; ignores system columns in `columns`.
     public init(name: String, columns: [ColumnDefinition]) {
         self.name = name
         self.columns = columns.filter { !SystemColumn.names.contains($0.name) }
     }
 
-    /// Creates a table of a local store that is not synchronized: an `id` and these columns, no others.
+    /// Creates a table of a local store that is not synchronized; its only columns are `id` and
+    /// these.
     package init(local name: String, key: ColumnType, columns: [ColumnDefinition]) {
         self.name = name
         self.columns = columns
@@ -174,12 +180,13 @@ public struct TableSchema: Hashable, Sendable {
             ? SystemColumn.definitions : [ColumnDefinition(SystemColumn.id, key, nullable: false)]
     }
 
-    /// The column with exactly this name, system columns included.
+    /// Returns the column with exactly this name, including system columns.
     package func column(named name: String) -> ColumnDefinition? {
         columns.first { $0.name == name } ?? systemColumns.first { $0.name == name }
     }
 
-    /// The column with this name in any letter case, exact matches first and former names last.
+    /// Returns the column with this name in any letter case; prefers exact matches, and tries
+    /// former names last.
     package func column(matching name: String) -> ColumnDefinition? {
         if let exact = column(named: name) { return exact }
         let lowered = name.lowercased()

@@ -1,11 +1,12 @@
 // GenerationCache: a cache that drops values that are not used repeatedly.
 //
-// There are two generations: a value that is used moves to the younger one, and when that is full the older one is
-// dropped. So values that are used repeatedly stay, however many others are used only once.
+// There are two generations. Using a value moves it to the younger generation. When the younger
+// generation is full, the older one is dropped. Values that are used repeatedly therefore stay,
+// regardless of how many other values are used once.
 
-/// A cache of recently used values by key, in bounded memory.
+/// A cache of recently used values by key, with bounded memory.
 package struct GenerationCache<Key: Hashable, Value> {
-    /// The maximum number of values of a generation.
+    /// The maximum number of values in a generation.
     private let countMax: Int
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
@@ -14,10 +15,10 @@ package struct GenerationCache<Key: Hashable, Value> {
         self.countMax = countMax
     }
 
-    /// The number of values that are kept.
+    /// The number of cached values.
     package var count: Int { young.count + old.count }
 
-    /// Returns the value, and records that it was used.
+    /// Returns the value and marks it as recently used.
     package mutating func value(_ key: Key) -> Value? {
         if let value = young[key] { return value }
         guard let value = old.removeValue(forKey: key) else { return nil }

@@ -1,16 +1,17 @@
-// ItemID: valid ids of rows.
+// ItemID: the rules for row ids.
 //
-// The rules are those of the original clients. In addition, ids must be in NFC, so that two strings that look the same
-// have the same bytes.
+// The rules are those of the original clients. In addition, ids must be in NFC, so that two ids
+// that look the same have the same bytes.
 
 import Foundation
 
-/// The rules for the id of a row, the same for client and server.
+/// The rules for row ids, which client and server share.
 package enum ItemID {
-    /// The maximum number of Unicode scalars of an id, which is the width of the original's key column.
+    /// The maximum number of Unicode scalars in an id, which is the width of the original servers'
+    /// key column.
     package static let scalarsMax = 255
 
-    /// Returns why `id` is not a valid key of a row, as the end of a sentence; nil if it is valid.
+    /// Returns why `id` is not valid, as the end of a sentence; nil if it is valid.
     package static func fault(in id: String) -> String? {
         if id.isEmpty { return "it is empty" }
         var count = 0
@@ -22,7 +23,7 @@ package enum ItemID {
                 return "it contains the character U+\(hexadecimal(scalar))"
             }
             if scalar.value > 0x7F { isASCII = false }
-            // The Unicode tables are consulted only if the answer is not known yet.
+            // Looks up Unicode properties only while the answer is still open.
             if isBlank, scalar != " ", !scalar.properties.isWhitespace { isBlank = false }
         }
         if count > scalarsMax { return "it is longer than \(scalarsMax) characters" }

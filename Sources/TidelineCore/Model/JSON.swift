@@ -1,15 +1,15 @@
-// JSON: a checked JSON text, kept as it is so that no digit of a number is lost.
+// JSON: a validated JSON text, stored as text so that numbers keep all their digits.
 
 import Foundation
 
-/// A JSON document as a string, checked on creation and stored without white space.
+/// A JSON document as a string, validated on creation and stored without white space.
 ///
-/// Two documents are equal if their strings are equal; the order of members matters.
+/// Two documents are equal if their strings are equal, so the order of members matters.
 public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// The document, without white space between its tokens.
     public let text: String
 
-    /// Checks `text` strictly (RFC 8259; rejects duplicate names and depth over 64).
+    /// Validates `text` strictly (RFC 8259); also rejects duplicate names and a depth over 64.
     ///
     /// - Throws: ``JSONError`` with the position of the first error.
     public init(_ text: String) throws {
@@ -22,10 +22,11 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Encodes a value with `JSONEncoder`, with members sorted by name and dates rounded to milliseconds.
+    /// Encodes a value with `JSONEncoder`, with members sorted by name and dates rounded to
+    /// milliseconds.
     ///
-    /// - Throws: `EncodingError` for a number that is not finite and a date outside the years 1 to
-    ///   9999, and the errors of the value's own encoding.
+    /// - Throws: `EncodingError` for a number that is not finite or a date outside the years 1 to
+    ///   9999, and any error that the value throws while it encodes itself.
     public init(encoding value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -49,7 +50,8 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         self.text = text
     }
 
-    /// Decodes the document as `JSONDecoder` does; dates are ISO 8601 strings with an offset.
+    /// Decodes the document with the rules of `JSONDecoder`; dates are ISO 8601 strings with an
+    /// offset.
     ///
     /// - Throws: `DecodingError` if the document does not fit the type.
     public func decode<T: Decodable>(_ type: T.Type) throws -> T {
@@ -57,11 +59,12 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         return try Self.decoder.decode(type, from: Data(text.utf8))
     }
 
-    /// Returns a decoder over the document, for the initializer of a type that is known only to the caller.
+    /// Returns a decoder for the document, for callers that know the type only at run time.
     ///
     /// - Throws: `DecodingError`.
     package func makeDecoder() throws -> any Decoder {
-        // A DocumentDecoder leaves some documents to JSONDecoder, which would be too late here.
+        // DocumentDecoder leaves some documents to JSONDecoder, but only after decoding has begun,
+        // which is too late here.
         try Self.decoder.decode(CapturedDecoder.self, from: Data(text.utf8)).decoder
     }
 
@@ -90,7 +93,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// The document as a string.
     public var description: String { text }
 
-    /// Returns the bytes of a valid value without the white space between tokens.
+    /// Returns the bytes of a valid value without white space between tokens.
     package static func compact(_ bytes: UnsafeBufferPointer<UInt8>, _ span: Range<Int>) -> String {
         var result: [UInt8] = []
         result.reserveCapacity(span.count)

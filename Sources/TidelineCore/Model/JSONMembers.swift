@@ -1,15 +1,16 @@
-// JSONMembers: edits and merges of JSON documents, member by member. Client and server use it.
+// JSONMembers: edits and merges of JSON documents, member by member, for client and server.
 //
-// Pure. Objects are compared, changed and merged by their members, at every depth. An array is one value, except when a
-// model's edit of it is applied to a different state: see `JSONEdit.ofModel`.
+// Pure functions. Objects are compared, changed and merged by member, at every depth. An array
+// counts as one value, unless a model's edit of the array is applied to a different state: see
+// `JSONEdit.ofModel`.
 
 /// A parsed document.
 ///
-/// Scalars are stored as they are written, so no digit of a number is lost.
+/// Scalars keep their original text, so numbers keep all their digits.
 package indirect enum JSONDocument: Sendable {
-    /// The members, in their order; names are UTF-8 bytes without escapes.
+    /// The members, in document order; names are UTF-8 bytes without escapes.
     case object([Member])
-    /// The elements, in their order.
+    /// The elements, in order.
     case array([JSONDocument])
     /// A string, number, boolean, or null.
     case scalar(JSONElement)
@@ -31,7 +32,8 @@ package indirect enum JSONDocument: Sendable {
     }
 
     private init(_ reader: inout JSONReader) throws {
-        // A copy of the reader looks at the token; a scalar is then read with its text.
+        // A copy of the reader looks ahead at the token, so that a scalar can then be read with its
+        // text.
         var ahead = reader
         switch try ahead.value() {
         case .object:
@@ -92,7 +94,7 @@ package indirect enum JSONDocument: Sendable {
         )
     }
 
-    /// The maximum number of members that a decoder adds to a document.
+    /// The maximum number of members that decoding adds to a document.
     package static let missingMembersMax = 256
 
     /// The member at a path of names; nil if there is none.
@@ -101,7 +103,8 @@ package indirect enum JSONDocument: Sendable {
         return members?[name]?.value(at: Array(path.dropFirst()))
     }
 
-    /// Returns the paths of the members that differ between two objects, including those in objects that both have.
+    /// Returns the paths of the members that differ between two objects, including members of
+    /// nested objects.
     package static func differences(
         _ one: JSONDocument,
         _ two: JSONDocument
@@ -113,8 +116,8 @@ package indirect enum JSONDocument: Sendable {
         }
     }
 
-    /// Returns the document with a member at a path of names set or removed; unchanged if the path's object
-    /// does not exist.
+    /// Returns the document with the member at a path of names set or removed; unchanged if the
+    /// object that would contain the member does not exist.
     package func setting(_ value: JSONDocument?, at path: [[UInt8]]) -> JSONDocument {
         guard let name = path.first else { return value ?? self }
         guard case .object(var members) = self else { return self }
@@ -133,7 +136,8 @@ package indirect enum JSONDocument: Sendable {
         return .object(members)
     }
 
-    /// Returns the document with one more member; nil if its object does not exist, or already has the member.
+    /// Returns the document with one more member; nil if its object does not exist or already has
+    /// the member.
     package func adding(_ value: JSONDocument, at path: [[UInt8]]) -> JSONDocument? {
         guard let name = path.first, case .object(var members) = self else { return nil }
         let index = members.firstIndex { $0.name == name }
@@ -149,7 +153,7 @@ package indirect enum JSONDocument: Sendable {
         return .object(members)
     }
 
-    /// Returns the number of equal members of two objects; 0 for other documents.
+    /// Returns the number of members that two objects have in common; 0 for other documents.
     fileprivate func likeness(to other: JSONDocument) -> Int {
         guard let one = members, let two = other.members else { return 0 }
         return one.count { name, value in two[name] == value }
@@ -185,10 +189,10 @@ package struct JSONEdit {
     package let base: JSONDocument
     /// The document after the edit.
     package let edited: JSONDocument
-    /// Whether `base` was encoded by a model, and may therefore lack members of the other state.
+    /// Whether a model encoded `base`, in which case `base` may lack members of the other state.
     ///
-    /// If so, the elements of an array are matched by position, and keep members that the model does not know.
-    /// Otherwise, an array is a single value.
+    /// If so, arrays are merged element by element, and the elements keep members that the model
+    /// does not know. Otherwise, an array is a single value.
     package var ofModel = false
 
     package init(from base: JSONDocument, to edited: JSONDocument, ofModel: Bool = false) {
@@ -215,7 +219,7 @@ package struct JSONEdit {
                     result.append(JSONDocument.Member(name: member.name, value: value))
                 }
             }
-            // If the other state lost a member that the edit did not change, the member stays removed.
+            // A member that the other state removed stays removed if the edit did not change it.
             for member in new where now[member.name] == nil && old[member.name] != member.value {
                 result.append(member)
             }
@@ -237,10 +241,12 @@ package struct JSONEdit {
         JSONEdit(from: base, to: edited, ofModel: ofModel)
     }
 
-    /// Returns, for each element of an edited array, its position before the edit; nil for a new element.
+    /// Returns the position before the edit for each element of an edited array; nil for a new
+    /// element.
     ///
-    /// Elements with the same `id` are paired, then equal ones. If the same number is left on both sides, they
-    /// are paired in order; otherwise, those with the most equal members are paired.
+    /// Pairs elements with the same `id` first, and then equal elements. If both sides have the
+    /// same number of elements left, they are paired in order. Otherwise, elements with the most
+    /// equal members are paired.
     private static func pairs(_ new: [JSONDocument], _ old: [JSONDocument]) -> [Int?] {
         var pairs = [Int?](repeating: nil, count: new.count)
         var free = Set(old.indices)
@@ -267,8 +273,8 @@ package struct JSONEdit {
         }
         guard left.count * places.count <= likenessesMax else { return pairs }
         while true {
-            // The pair with the most in common first: the least edited element is the most certain
-            // match.
+            // Pairs the elements with the most in common first, because the least edited element is
+            // the most certain match.
             var best = (likeness: 0, index: 0, place: 0)
             for index in left {
                 for place in places {
@@ -290,8 +296,8 @@ package struct JSONEdit {
 extension JSONDocument {
     /// Merges two changes of a document; nil if both changed the same member to different values.
     ///
-    /// If both sides replaced one member with another, the result is also nil, because an enum with associated
-    /// values changes its case in this way.
+    /// If both sides replaced one member with another, the result is also nil, because an enum with
+    /// associated values changes its case this way.
     package static func merged(
         base: JSONDocument,
         mine: JSONDocument,
@@ -326,10 +332,10 @@ extension JSONDocument {
 }
 
 extension JSON {
-    /// Whether the document is an object; only such documents are changed member by member.
+    /// Whether the document is an object; only objects are changed member by member.
     package var isObject: Bool { text.utf8.first == UInt8(ascii: "{") }
 
-    /// Returns this document with the differences between two other states applied.
+    /// Returns this document with the differences between two other states applied to it.
     package func applying(from base: JSON, to edited: JSON, ofModel: Bool = false) -> JSON {
         // No parsing is needed if both states are the same.
         if base.text.utf8.elementsEqual(text.utf8) { return edited }
@@ -339,8 +345,8 @@ extension JSON {
         return JSONEdit(from: old, to: new, ofModel: ofModel).applied(to: current).json
     }
 
-    /// Merges two changes of an object; nil if one of the three documents is not an object, or if
-    /// both changed the same member to different values.
+    /// Merges two changes of an object; nil if a document is not an object, or if both sides
+    /// changed the same member to different values.
     package static func merged(base: JSON, mine: JSON, theirs: JSON) -> JSON? {
         guard base.isObject, mine.isObject, theirs.isObject, let old = JSONDocument(base),
             let own = JSONDocument(mine), let other = JSONDocument(theirs)
@@ -350,15 +356,16 @@ extension JSON {
 }
 
 extension Value {
-    /// Whether this is a JSON document with members or elements.
+    /// Whether the value is a JSON object or array.
     package var isObjectOrArray: Bool {
         guard case .json(let document) = self else { return false }
         return document.isObject || document.text.utf8.first == UInt8(ascii: "[")
     }
 
-    /// Returns this value with the differences between two other states applied.
+    /// Returns this value with the differences between two other states applied to it.
     ///
-    /// JSON documents are changed member by member; for other values, the result is the edited value.
+    /// JSON documents are changed member by member; for any other value, the result is the edited
+    /// value.
     package func applying(from base: Value?, to edited: Value, ofModel: Bool = false) -> Value {
         guard case .json(let current) = self, case .json(let old)? = base,
             case .json(let new) = edited

@@ -1,4 +1,4 @@
-// Row: an untyped record. Names are shared between the rows of a page, so that a row costs one
+// Row: an untyped record. The rows of a page share their column names, so a row costs a single
 // array of values.
 
 /// An untyped record: values by column name, in the order in which they were set.
@@ -17,7 +17,7 @@ public struct Row: Sendable {
         values = []
     }
 
-    /// A row with these members, sorted by name.
+    /// Creates a row with these values, sorted by column name.
     public init(_ members: [String: Value]) {
         self.init()
         for name in members.keys.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
@@ -31,9 +31,10 @@ public struct Row: Sendable {
         self.values = values
     }
 
-    /// The value of a column: nil if the row has no such member, `.null` if the member has no value.
+    /// The value of a column; nil if the row does not have the column, `.null` if the column is
+    /// null.
     ///
-    /// Setting nil removes the member.
+    /// Setting nil removes the column from the row.
     public subscript(name: String) -> Value? {
         get { layout.index(of: name).map { values[$0] } }
         set {
@@ -52,16 +53,16 @@ public struct Row: Sendable {
         }
     }
 
-    /// The names of the members, in order.
+    /// The column names, in order.
     public var names: [String] { layout.names }
 
-    /// The number of members.
+    /// The number of columns in the row.
     public var count: Int { values.count }
 
-    /// The id, or an empty string if the row has none.
+    /// The row's id, or an empty string if the row does not have one.
     public var id: String { self["id"]?.text ?? "" }
 
-    /// The opaque version from the server, if there is one.
+    /// The opaque version that the server assigned, if there is one.
     public var version: String? { self["version"]?.text }
 
     package var rowLayout: RowLayout { layout }
@@ -69,14 +70,14 @@ public struct Row: Sendable {
 }
 
 extension Row: Sequence {
-    /// The members, in order.
+    /// Iterates over the names and values, in order.
     public func makeIterator() -> some IteratorProtocol<(name: String, value: Value)> {
         zip(layout.names, values).lazy.map { (name: $0, value: $1) }.makeIterator()
     }
 }
 
 extension Row: Hashable {
-    /// Whether both rows have the same members with equal values, in any order.
+    /// Whether both rows have the same columns with equal values, in any order.
     public static func == (left: Row, right: Row) -> Bool {
         guard left.count == right.count else { return false }
         if left.layout === right.layout || left.layout.names == right.layout.names {
@@ -99,7 +100,7 @@ extension Row: Hashable {
 }
 
 extension Row: ExpressibleByDictionaryLiteral {
-    /// Creates a row from a literal; a repeated name keeps the last value.
+    /// Creates a row from a literal; if a name is repeated, its last value wins.
     public init(dictionaryLiteral elements: (String, Value)...) {
         let layout = RowLayout(elements.map(\.0))
         if layout.hasUniqueNames {
@@ -114,7 +115,8 @@ extension Row: ExpressibleByDictionaryLiteral {
 /// The column names of a row, shared by the rows of a page.
 package final class RowLayout: Sendable {
     package let names: [String]
-    /// The indexes by name, for layouts with many names; a linear search is faster for a few.
+    /// The indexes by name, for layouts with many names; for a few names, a linear search is
+    /// faster.
     private let indexes: [String: Int]?
 
     package static let empty = RowLayout([])
@@ -147,9 +149,9 @@ package final class RowLayout: Sendable {
     }
 }
 
-/// A column of rows that mostly have the same layout, like those of a page.
+/// A column of rows that mostly share one layout, such as the rows of a page.
 ///
-/// Its index is determined once for each layout.
+/// The column's index is looked up once per layout.
 package struct RowMember {
     private let name: String
     private var layout: RowLayout?
@@ -168,12 +170,12 @@ package struct RowMember {
         return index
     }
 
-    /// Returns the member's value, as `row[name]` does.
+    /// Returns the column's value, like `row[name]`.
     package mutating func value(in row: Row) -> Value? {
         place(in: row).map { row.allValues[$0] }
     }
 
-    /// Returns the row without the member.
+    /// Returns the row without the column.
     package mutating func removed(from row: Row) -> Row {
         guard let index = place(in: row), let rest else { return row }
         let all = row.allValues

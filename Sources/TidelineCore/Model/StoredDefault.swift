@@ -4,7 +4,7 @@
 // and 1), dateTime (microseconds since 1970). Real: number. Blob: binary.
 
 extension SQLValue {
-    /// Converts a checked value of a column of this type to its stored form.
+    /// Converts a checked value of a column of this type to the form in which a database stores it.
     package init(_ value: Value, type: ColumnType) {
         switch value {
         case .null: self = .null
@@ -22,12 +22,12 @@ extension SQLValue {
 }
 
 extension ColumnDefinition {
-    /// The value in a tombstone without values: null, or zero if null is not allowed.
+    /// The value in a tombstone, which has no values: null, or zero if the column is not nullable.
     package var erasedValue: SQLValue {
         isNullable ? .null : SQLValue(type.zero, type: type)
     }
 
-    /// The value that is stored for an absent member.
+    /// The value that is stored if a write omits the column.
     package var storedDefault: SQLValue {
         if let defaultValue { return SQLValue(defaultValue, type: type) }
         return isNullable ? .null : SQLValue(type.zero, type: type)

@@ -1,8 +1,9 @@
-// TableOrderIndex: an index of a table on a device whose last column is in a localized order.
+// TableOrderIndex: an index on a device whose last column has a localized order.
 
-/// An index for queries in a localized order.
+/// An index for queries with a localized order.
 package struct TableOrderIndex: Hashable, Sendable {
-    /// The columns; the last one contains strings in the order, and the others are compared by their values.
+    /// The columns; the last one contains strings in the localized order, and the others are
+    /// compared by value.
     package var columns: [String]
     /// The order of the last column.
     package var order: LocalizedOrder

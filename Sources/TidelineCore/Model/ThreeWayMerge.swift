@@ -1,27 +1,31 @@
-// ThreeWayMerge: merges of rows, for server and client.
+// ThreeWayMerge: merges of rows, for client and server.
 //
-// Pure, column by column: if one side changed a column, its value is taken. A column that both changed to different
-// values is contested. Two changes to the same value agree, unless their sum is wanted.
+// Pure, column by column. If only one side changed a column, the changed value wins. If both sides
+// changed a column to different values, the column is contested. Two changes to the same value
+// agree, unless the changes are to be added up.
 
 /// The merge of a row that two sides changed, column by column.
 package enum ThreeWayMerge {
     /// The result of merging two sides.
     package struct Outcome<Value> {
-        /// The values by position; nil for positions at which the other side's value is kept.
+        /// The values by position; nil if the other side's value is kept.
         package var changes: [Value?]
-        /// The positions that both sides changed to different values, and that were not resolved.
+        /// The positions that both sides changed to different values and that `resolve` did not
+        /// resolve.
         package var contested: [Int]
     }
 
     /// Merges two sides of a row.
     ///
     /// - Parameters:
-    ///   - mine: The values of one side, by position; nil for positions that it did not change.
-    ///   - base: The values before the change; nil for those that are unknown.
-    ///   - theirs: The values of the other side, to which the changes are applied.
-    ///   - isSame: Whether two values of a position are equal.
-    ///   - addsUp: Whether `resolve` is also called for a position that both sides changed to the same value.
-    ///   - resolve: The value of a contested position; nil leaves it contested.
+    ///   - mine: The values of one side, by position; nil for positions that this side did not
+    ///     change.
+    ///   - base: The values before the change; nil for unknown values.
+    ///   - theirs: The values of the other side, to which the changes of `mine` are applied.
+    ///   - isSame: Returns whether two values at a position are equal.
+    ///   - addsUp: Returns whether `resolve` is also called for a position that both sides changed
+    ///     to the same value.
+    ///   - resolve: Returns the value of a contested position; nil leaves the position contested.
     /// - Returns: The values to apply to the other side, and the contested positions.
     package static func merge<Value>(
         mine: [Value?],

@@ -1,13 +1,13 @@
 // TimeOrderedID: creates ids that begin with the time.
 //
-// They begin with the time, so that rows created one after the other are adjacent in the index of ids. With random ids
-// each new row changes a different page of the index, and a list in the order of ids reads each of its rows from a
-// different page of the table.
+// Because the ids begin with the time, rows that are created in sequence are adjacent in the index
+// of ids. With random ids, each new row changes a different page of the index, and a list in id
+// order reads each row from a different page of the table.
 
 /// The ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
 package enum TimeOrderedID {
-    /// Returns a lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, and 74 of the random
-    /// bits.
+    /// Returns a lower-case version 7 UUID: 48 bits of time in milliseconds since 1970, and 74
+    /// random bits.
     package static func make(milliseconds: Int64, random: (UInt64, UInt64)) -> String {
         let high =
             UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | random.0 & 0x0FFF
@@ -29,7 +29,7 @@ package enum TimeOrderedID {
         }
     }
 
-    /// Returns a new id, with random bits of `generator`.
+    /// Returns a new id with random bits from `generator`.
     package static func make(
         milliseconds: Int64,
         using generator: inout some RandomNumberGenerator

@@ -1,20 +1,20 @@
-// Value: one column of one untyped row, on either side of the wire.
+// Value: the value of one column of an untyped row, on the client and the server.
 //
-// Equality and hashing of text use UTF-8 bytes, never Swift's `==`, which treats canonically equivalent strings as
-// equal: two such strings are different rows in every database.
+// Text is compared and hashed by its UTF-8 bytes, never with Swift's `==`, which treats canonically
+// equivalent strings as equal. Databases treat such strings as different.
 
 public import Foundation
 
 /// The value of one column.
 ///
-/// Dates have at most microseconds; a store may have fewer digits (the client uses milliseconds). `date` and
-/// `time` columns contain ISO 8601 strings, and `guid` columns lower-case strings.
+/// Dates have microsecond precision at most; a store may keep less (the client uses milliseconds).
+/// `date` and `time` columns contain ISO 8601 strings, and `guid` columns lower-case strings.
 public enum Value: Sendable {
     /// No value.
     case null
     /// A boolean.
     case bool(Bool)
-    /// A whole number; exact.
+    /// An exact 64-bit integer.
     case integer(Int64)
     /// A binary floating-point number, always finite.
     case number(Double)
@@ -31,7 +31,7 @@ public enum Value: Sendable {
 }
 
 extension Value: Hashable {
-    /// Whether both values are of the same kind and equal; strings are compared byte by byte.
+    /// Whether both values have the same kind and are equal; strings are compared byte by byte.
     public static func == (left: Value, right: Value) -> Bool {
         switch left {
         case .null: if case .null = right { true } else { false }
@@ -69,7 +69,7 @@ extension Value {
         if case .null = self { true } else { false }
     }
 
-    /// The string of a `.string`; nil for other values.
+    /// The string if this is a `.string`; nil for other values.
     public var text: String? {
         if case .string(let text) = self { text } else { nil }
     }
@@ -106,7 +106,8 @@ extension Value: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
 }
 
 extension String {
-    /// Whether two strings have the same UTF-8 bytes; `==` also treats canonically equivalent strings as equal.
+    /// Returns whether two strings have the same UTF-8 bytes; `==` also treats canonically
+    /// equivalent strings as equal.
     package func hasSameBytes(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame = utf8.withContiguousStorageIfAvailable { bytes in
@@ -115,7 +116,7 @@ extension String {
                 return memcmp(one, two, bytes.count) == 0
             }
         }
-        // Strings of another library (NSString) are compared byte by byte.
+        // Strings without contiguous UTF-8 storage, such as NSString, are compared byte by byte.
         return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
     }
 }

@@ -1,4 +1,4 @@
-// ODataCalls: parses the calls of a query text: functions, and those that name a type.
+// ODataCalls: parses the calls in a query: functions, and calls that name a type.
 
 extension ODataParser {
     /// Parses the rest of a call; the current token is its opening parenthesis.
@@ -72,7 +72,8 @@ extension ODataParser {
         return arity.lowerBound == 1 ? "1 argument" : "\(arity.lowerBound) arguments"
     }
 
-    /// Checks the third argument of `replace`, because the original servers accept only a short constant.
+    /// Checks the third argument of `replace`; like the original servers, accepts only a short
+    /// constant.
     private func checkReplacement(_ node: Node) throws(ODataError) {
         let limit = limits.replacementScalarsMax
         guard case .value(.string(let text)) = node.expression.kind,
@@ -85,7 +86,7 @@ extension ODataParser {
         }
     }
 
-    /// Rejects an invalid pattern, even if no row would be matched against it.
+    /// Rejects an invalid pattern, even if the pattern would never be matched against a row.
     private func checkPattern(_ node: Node) throws(ODataError) {
         let position = node.expression.position
         guard case .value(.string(let text)) = node.expression.kind else {
@@ -125,8 +126,8 @@ extension ODataParser {
         return try cast(operand, to: type, position)
     }
 
-    /// Casts a literal at parse time, so that an invalid literal is rejected; other operands are cast for each
-    /// row.
+    /// Casts a literal at parse time, so that an invalid literal is rejected; other operands are
+    /// cast for each row.
     private func cast(
         _ operand: Node,
         to type: EdmType,
@@ -147,7 +148,7 @@ extension ODataParser {
 
     private mutating func isOf(_ position: Int) throws(ODataError) -> Node {
         try enter()
-        // With one argument, `isof` is about the row, which never has a primitive type.
+        // With one argument, `isof` tests the row itself, which never has a primitive type.
         var ahead = self
         if (try? ahead.type()) != nil {
             self = ahead
@@ -171,7 +172,7 @@ extension ODataParser {
         return try make(.call(function, [operand.expression, name]), position, over: [operand])
     }
 
-    /// Parses the last argument: a type and the closing parenthesis.
+    /// Parses the last argument (a type) and the closing parenthesis.
     private mutating func type() throws(ODataError) -> EdmType {
         let start = position
         let name = try typeName()

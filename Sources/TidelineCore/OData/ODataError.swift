@@ -1,8 +1,8 @@
-// ODataError: the types that the OData parser and writer share: the two dialects, the limits, the error.
+// ODataError: the types that the OData parser and writer share: dialects, limits, and errors.
 
 /// The query syntax of a protocol generation.
 ///
-/// The parser of each dialect also accepts the syntax of the other one.
+/// The parser of each dialect also accepts the other dialect's syntax.
 package enum ODataDialect: Hashable, Sendable, CaseIterable {
     /// ZUMO 2.x: `substringof('a',b)`, `datetimeoffset'…'`, `round` half away from zero.
     case v3
@@ -10,24 +10,25 @@ package enum ODataDialect: Hashable, Sendable, CaseIterable {
     case v4
 }
 
-/// The limits of a query string; a larger one is rejected with the position.
+/// The limits of a query; a query that exceeds a limit is rejected with the position.
 package struct ODataLimits: Hashable, Sendable {
-    /// The maximum number of bytes of one option's decoded value.
+    /// The maximum number of bytes in the decoded value of one option.
     ///
-    /// HTTP servers accept far less for a whole URL, but queries in a batch may be longer, such as a list of
-    /// ``listElementsMax`` UUIDs.
+    /// HTTP servers accept far less for a whole URL, but queries in a batch may be longer, for
+    /// example a list of ``listElementsMax`` UUIDs.
     package var textBytesMax = 512 << 10
 
     /// The maximum nesting depth of the tree, including parentheses.
     ///
-    /// Parser, checker and evaluator recurse once per level. A debug build needs 5 KiB of stack for a level,
-    /// and threads on Apple platforms have 512 KiB. LINQ clients nest a chain of `or` as deeply as it is long.
+    /// The parser, the checker, and the evaluator recurse once per level. A debug build needs 5 KiB
+    /// of stack per level, and threads on Apple platforms have 512 KiB. LINQ clients nest a chain
+    /// of `or` as deeply as the chain is long.
     package var depthMax = 80
 
-    /// The maximum number of nodes of one filter's tree.
+    /// The maximum number of nodes in one filter's tree.
     package var nodesMax = 2000
 
-    /// The maximum number of keys of an order.
+    /// The maximum number of keys in an order.
     package var orderKeysMax = 16
 
     /// The maximum number of names in a selection.
@@ -36,7 +37,8 @@ package struct ODataLimits: Hashable, Sendable {
     /// The maximum number of elements of an `in` list.
     package var listElementsMax = 10_000
 
-    /// The maximum number of Unicode scalars of the third argument of `replace`, as in the original servers.
+    /// The maximum number of Unicode scalars of the third argument of `replace`, as in the original
+    /// servers.
     package var replacementScalarsMax = 100
 
     package init() {}
@@ -59,7 +61,7 @@ public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
 
     /// The byte offset in the decoded value of the option.
     public var position: Int
-    /// The error and the expected text; never a value of the query.
+    /// The error and the expected text; never contains a value from the query.
     public var message: String
     package var reason: Reason
 
@@ -69,6 +71,6 @@ public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
         self.position = position
     }
 
-    /// The message with its position.
+    /// The message followed by the position.
     public var description: String { "\(message), at byte \(position)" }
 }

@@ -1,7 +1,7 @@
 // ODataLexer: tokens of query options.
 //
-// It knows no grammar beyond a token: ODataParser decides whether a name is a function, an operator or a column.
-// Literals are returned as values. Both dialects have the same tokens.
+// The lexer knows no grammar beyond a token: ODataParser decides whether a name is a function, an
+// operator, or a column. Literals are returned as values. Both dialects have the same tokens.
 
 import Foundation
 
@@ -77,7 +77,7 @@ package struct ODataLexer {
 
     // MARK: - Names
 
-    /// Returns whether a string is one name, as a query writes it.
+    /// Returns whether a string is a single name in the syntax of a query.
     static func isName(_ text: String, _ dialect: ODataDialect) -> Bool {
         var lexer = ODataLexer(text, dialect: dialect)
         guard case .name(let name)? = try? lexer.next(), name.hasSameBytes(as: text) else {
@@ -120,8 +120,8 @@ package struct ODataLexer {
         return .literal(try typedLiteral(name))
     }
 
-    /// Returns the position of the quote in `Example.Rating'G'`, which follows the name of the
-    /// enumeration.
+    /// Returns the position of the quote in `Example.Rating'G'`, that is, after the enumeration's
+    /// name.
     private func quoteOfMember() -> Int? {
         guard byte(index) == UInt8(ascii: ".") else { return nil }
         var end = index
@@ -134,7 +134,7 @@ package struct ODataLexer {
         return byte(end) == UInt8(ascii: "'") ? end : nil
     }
 
-    /// Checks that a literal is not directly followed by a name or another number.
+    /// Checks that no name or other number directly follows a literal.
     func endLiteral(_ what: String) throws(ODataError) {
         let isPoint = byte(index) == UInt8(ascii: ".")
         guard nameLength(at: index, isFirst: false) == 0, !isPoint else {

@@ -1,4 +1,5 @@
-// ODataLiterals: reads literals of both dialects other than quoted strings: numbers, dates, typed literals.
+// ODataLiterals: reads literals other than quoted strings, in both dialects: numbers, dates, typed
+// literals.
 
 package import Foundation
 
@@ -150,11 +151,11 @@ extension ODataLexer {
     }
 }
 
-/// A parser for instants in a query, whose seconds are optional.
+/// A parser for instants in a query; seconds are optional.
 package enum InstantText {
     package static func parse(_ text: String, isZoneOptional: Bool) -> Date? {
         if let timestamp = Timestamp(text) { return timestamp.date }
-        // `1994-10-14T07:14` is as long as the part before the missing seconds.
+        // `1994-10-14T07:14` is as long as the text before the optional seconds.
         let head = text.utf8.prefix(16)
         guard head.count == 16 else { return nil }
         let rest = text.utf8.dropFirst(16)
@@ -181,7 +182,8 @@ package enum BinaryText {
         digit <= UInt8(ascii: "9") ? digit - UInt8(ascii: "0") : (digit | 0x20) - 87
     }
 
-    /// Decodes base64 as in JSON members (RFC 4648 section 4): padded, and without other characters.
+    /// Decodes base64 like that of JSON members (RFC 4648 section 4): with padding, and without
+    /// other characters.
     ///
     /// Foundation ignores padding in the wrong position and returns wrong bytes.
     package static func paddedBase64(_ text: String) -> Data? {
@@ -208,7 +210,7 @@ package enum BinaryText {
         return paddedBase64(String(decoding: plain, as: UTF8.self))
     }
 
-    /// Encodes base64 in the alphabet for URLs, with padding.
+    /// Encodes base64 in the URL-safe alphabet, with padding.
     package static func base64URL(_ data: Data) -> String {
         let bytes = data.base64EncodedString().utf8.map { byte -> UInt8 in
             switch byte {

@@ -1,4 +1,4 @@
-// ODataOperators: the operators and functions, as the two dialects write them.
+// ODataOperators: the operators and functions in the syntax of both dialects.
 
 /// An operator between two operands.
 enum ODataOperator: Hashable {
@@ -26,9 +26,11 @@ enum ODataOperator: Hashable {
         }
     }
 
-    /// The precedence: a higher one binds tighter; all operators associate to the left.
+    /// Returns the precedence: a higher value binds tighter.
     ///
-    /// In v4 `lt` binds tighter than `eq`; in the classic grammar they have the same precedence.
+    /// All operators are left-associative.
+    ///
+    /// In v4, `lt` binds tighter than `eq`; in v3, they have the same precedence.
     func precedence(in dialect: ODataDialect) -> Int {
         switch self {
         case .any: 1
@@ -42,7 +44,8 @@ enum ODataOperator: Hashable {
 }
 
 extension Function {
-    /// Returns the function with this name in a dialect; both dialects read the names of the other.
+    /// Finds the function with this name in a dialect; both dialects accept most names of the other
+    /// dialect.
     ///
     /// `substringof` is `contains` with its arguments swapped.
     init?(oDataName: String, dialect: ODataDialect) {
@@ -56,7 +59,7 @@ extension Function {
         }
     }
 
-    /// The number of arguments that it takes.
+    /// The number of arguments that the function takes.
     package var arity: ClosedRange<Int> {
         switch self {
         case .now: 0...0
@@ -74,7 +77,7 @@ extension Function {
         }
     }
 
-    /// Whether the result is a Boolean, which is false if an argument is null.
+    /// Whether the result is a Boolean that is false if an argument is null.
     package var isCondition: Bool {
         switch self {
         case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,

@@ -1,5 +1,5 @@
-// ODataParser+Operands: parses the operands between operators: literals, columns and paths, calls,
-// groups, and signs before them.
+// ODataParser+Operands: parses operands: literals, columns and paths, calls, groups, and the signs
+// before them.
 
 extension ODataParser {
     mutating func unary() throws(ODataError) -> Node {
@@ -99,7 +99,8 @@ extension ODataParser {
         return node
     }
 
-    /// Parses `any()`, `any(x:…)` or `all(x:…)` after its name; the current token is the parenthesis.
+    /// Parses `any()`, `any(x:…)` or `all(x:…)` after its name; the current token is the opening
+    /// parenthesis.
     private mutating func elements(
         of list: Node,
         _ name: String,
@@ -109,7 +110,8 @@ extension ODataParser {
         guard word == "any" || word == "all" else {
             throw failure("'any' or 'all' is expected before '('", at: position)
         }
-        // Otherwise each element of one array could be compared with each one of another.
+        // Otherwise, a condition could compare each element of one array with each element of
+        // another.
         guard variables.isEmpty || list.expression.isOfElement else {
             throw failure(
                 "a nested '\(word)' must begin with the variable of the outer one",
@@ -136,7 +138,7 @@ extension ODataParser {
         return try make(.not(isAny.expression), position, over: [isAny])
     }
 
-    /// Parses `x:condition`; without it, each element satisfies the condition.
+    /// Parses `x:condition`; if it is missing, each element satisfies the condition.
     private mutating func elementCondition(_ word: String) throws(ODataError) -> Node {
         if token == .close, word == "any" { return try make(.value(.bool(true)), position) }
         guard case .name(let variable) = token else {
@@ -155,7 +157,7 @@ extension ODataParser {
 }
 
 extension QueryExpression {
-    /// Whether this is an element, or a member of one.
+    /// Whether the expression is an array element or a member of one.
     var isOfElement: Bool {
         switch kind {
         case .element: true

@@ -1,9 +1,10 @@
-// ODataParser: the text of query options as a QueryExpression.
+// ODataParser: parses the text of query options into query expressions.
 //
-// It uses precedence climbing: one loop for all chains, and recursion only for parentheses, arguments and unary
-// operators, bounded by `ODataLimits.depthMax`. FilterChecker checks types and column names.
+// The parser uses precedence climbing: one loop handles all chains. It recurses only for
+// parentheses, arguments and unary operators, up to `ODataLimits.depthMax`. FilterChecker checks
+// types and column names.
 
-/// A parser of `$filter`, `$orderby` and `$select`, which returns query expressions.
+/// A parser that turns `$filter`, `$orderby` and `$select` into query expressions.
 package struct ODataParser {
     /// An expression with the depth of its tree.
     struct Node {
@@ -18,7 +19,7 @@ package struct ODataParser {
     private var nodes = 0
     private var nesting = 0
     var isInReplace = false
-    /// The variables of the conditions around the current one, outermost first.
+    /// The variables of the enclosing conditions, outermost first.
     var variables: [String] = []
 
     private init(
@@ -51,7 +52,7 @@ package struct ODataParser {
         return filter.expression
     }
 
-    /// Parses an order: expressions, each with `asc`, `desc` or neither.
+    /// Parses an order: expressions, each optionally followed by `asc` or `desc`.
     package static func orderBy(
         _ text: String,
         dialect: ODataDialect,
@@ -79,7 +80,7 @@ package struct ODataParser {
         return keys
     }
 
-    /// Parses a selection of columns; nil for `*`, which means all.
+    /// Parses a selection of columns; nil for `*`, which selects all columns.
     package static func select(
         _ text: String,
         dialect: ODataDialect,
@@ -118,7 +119,7 @@ package struct ODataParser {
         ODataError(.tooLarge, message, at: lexer.start)
     }
 
-    /// Returns a keyword in the case of the grammar, because v4 ignores letter case.
+    /// Returns a keyword in the letter case of the grammar, because v4 ignores letter case.
     func keyword(_ word: String) -> String { dialect == .v4 ? word.lowercased() : word }
 
     mutating func advance() throws(ODataError) {
@@ -167,8 +168,8 @@ package struct ODataParser {
         }
     }
 
-    // The functions below call each other once per level. They are small, and build no messages
-    // themselves, because a debug build keeps every temporary in the frame.
+    // The functions below call each other once per level. They are small and do not build messages,
+    // because a debug build keeps every temporary value in the stack frame.
 
     mutating func expression() throws(ODataError) -> Node {
         try chain(1)
@@ -209,7 +210,7 @@ package struct ODataParser {
         return try joined(parts, by: next)
     }
 
-    /// Skips the operator and returns true if a chain of `and` or of `or` continues.
+    /// Skips the operator and returns true if the next operator continues a chain of `and` or `or`.
     private mutating func skipJoint(_ joint: ODataOperator) throws(ODataError) -> Bool {
         guard joint == .all || joint == .any, case .name(let word) = token,
             ODataOperator(keyword(word)) == joint
@@ -243,7 +244,7 @@ package struct ODataParser {
             }
             let before = nodes
             let part = try expression()
-            // The length of the list limits literals.
+            // Literals count toward the limit for the length of the list instead.
             if case .value = part.expression.kind { nodes = before }
             parts.append(part)
         } while try skip(.comma)
@@ -251,7 +252,7 @@ package struct ODataParser {
         return try joined(parts, by: .isIn)
     }
 
-    /// Enters a level: the part after a parenthesis or a unary operator.
+    /// Enters a nesting level: the text after a parenthesis or a unary operator.
     mutating func enter() throws(ODataError) {
         nesting += 1
         guard nesting <= limits.depthMax else {

@@ -1,8 +1,8 @@
-// ODataQueryString: writes the query part of a URL for a whole TableQuery, in the order of the original clients:
-// filter, order, window, selection, count, further parameters, tombstones.
+// ODataQueryString: writes a whole TableQuery as the query part of a URL, in the order of the
+// original clients: filter, order, window, selection, count, further parameters, tombstones.
 
 extension ODataWriter {
-    /// Returns the query part of a URL without `?`; empty for a query of all rows.
+    /// Returns the query part of a URL without `?`; an empty string for a query of all rows.
     package static func queryString(
         _ query: TableQuery,
         _ dialect: ODataDialect,
@@ -23,8 +23,8 @@ extension ODataWriter {
         let names = query.parameters.keys.sorted { ValueOrder.text($0, $1) < 0 }
         for name in names { parts.append((name, query.parameters[name] ?? "")) }
         if query.includesDeleted {
-            // The original Node server accepts no other letter case, and Datasync clients send this
-            // one.
+            // The original Node server accepts only this letter case, and Datasync clients send the
+            // other.
             parts.append((dialect == .v4 ? "__includedeleted" : "__includeDeleted", "true"))
         }
         return parts.map { name, value in
@@ -32,7 +32,8 @@ extension ODataWriter {
         }.joined(separator: "&")
     }
 
-    /// Percent-encodes all but the unreserved characters of RFC 3986 and those of `keeping`.
+    /// Percent-encodes all characters except the unreserved ones of RFC 3986 and those in
+    /// `keeping`.
     package static func percentEncoded(_ text: String, keeping: StaticString = "") -> String {
         let kept = keeping.description.utf8
         let digits = Array("0123456789ABCDEF".utf8)

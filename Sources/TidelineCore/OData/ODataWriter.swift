@@ -1,17 +1,19 @@
-// ODataWriter: expressions as query text.
+// ODataWriter: writes expressions as query text.
 //
-// With a schema, literals compared with columns of type date, time and guid are written in the form
-// of their type, which other servers require; the parser reads both forms as the same value.
+// With a schema, a literal that is compared with a date, time, or guid column is written as a
+// literal of that type, which other servers require. The parser reads both spellings as the same
+// value.
 
 import Foundation
 
-/// A writer of an expression as query text, from which the parser reads the same expression.
+/// A writer of expressions as query text, which the parser reads back as the same expression.
 package struct ODataWriter {
     let dialect: ODataDialect
     let schema: TableSchema?
-    /// The name of the outermost variable; that of a variable within it has its number as well.
+    /// The name of the outermost variable; the variables of nested conditions have a number
+    /// appended.
     private var variable = "x"
-    /// The number of conditions on elements around the current expression.
+    /// The number of conditions on elements that enclose the current expression.
     private var elementsAround = 0
 
     package init(_ dialect: ODataDialect, schema: TableSchema? = nil) {
@@ -21,7 +23,7 @@ package struct ODataWriter {
 
     /// Returns the text of `$filter`.
     ///
-    /// - Throws: An error for a node that cannot be expressed in the dialect.
+    /// - Throws: An error if an expression is not supported in the dialect.
     package func filter(_ expression: QueryExpression) throws(ODataError) -> String {
         var text = ""
         try naming(expression).write(expression, to: &text)
@@ -73,7 +75,8 @@ package struct ODataWriter {
         case .call(let function, let arguments):
             try call(function, arguments, expression, to: &text)
         case .isIn(let operand, let elements): try isIn(operand, elements, to: &text)
-        // Only orders and comparisons contain it, and there the server itself orders by position.
+        // This kind occurs only in orders and comparisons, where the server itself orders by
+        // position.
         case .position(let operand, _): try write(operand, to: &text)
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
@@ -84,7 +87,7 @@ package struct ODataWriter {
         }
     }
 
-    /// Returns an operand of a comparison or of arithmetic, in parentheses unless it is one word.
+    /// Writes an operand of a comparison or of arithmetic, in parentheses unless it is one word.
     private func operand(
         _ expression: QueryExpression,
         nextTo other: QueryExpression? = nil,
@@ -136,7 +139,8 @@ package struct ODataWriter {
         } else if dialect == .v3
             && !operand.contains({ if case .isIn = $0 { true } else { false } })
         {
-            // Lists of lists stay as they are: each expansion would repeat everything before it.
+            // Lists of lists are not expanded, because each expansion would repeat everything
+            // before it.
             let parts = elements.map { QueryExpression(.compare(.eq, operand, $0)) }
             try chain(parts, " or ", empty: "false", to: &text)
         } else {
@@ -198,7 +202,7 @@ package struct ODataWriter {
 
     // MARK: - Paths
 
-    /// Returns a writer whose variables have names that no column in the expression has.
+    /// Returns a writer whose variable names do not clash with a column in the expression.
     private func naming(_ expression: QueryExpression) -> ODataWriter {
         var writer = self
         while expression.contains({ kind in
@@ -307,7 +311,8 @@ package struct ODataWriter {
         }
     }
 
-    /// Returns the unquoted form of a date, time or UUID; nil if the string is not of the type.
+    /// Returns the unquoted literal for a date, time, or UUID; nil if the string does not have the
+    /// type.
     private static func typed(
         _ text: String,
         _ type: ExpressionType,
@@ -341,7 +346,7 @@ package struct ODataWriter {
 }
 
 extension QueryExpression {
-    /// Whether the operator is written as a chain of `and` or `or`.
+    /// Returns whether the expression is written as a chain of `and` or `or`.
     fileprivate func isChain(in dialect: ODataDialect) -> Bool {
         switch kind {
         case .all, .any: true

@@ -1,13 +1,13 @@
 // ColumnCheck: the compiled rules of a column: required, length, range, pattern.
 //
-// The checks use stored values, so that every kind of write is checked alike. A violation names the JSON member and
-// the rule, never the value.
+// The checks use stored values, so that all kinds of writes are checked alike. A violation names
+// the JSON member and the rule, never the value.
 
 import Foundation
 
 /// The compiled rules of a column.
 package struct ColumnCheck: Sendable {
-    /// A rule, by its key in a configuration.
+    /// A rule, named by its configuration key.
     package enum Rule: String, Sendable, CaseIterable {
         case required
         case maxLength
@@ -29,7 +29,8 @@ package struct ColumnCheck: Sendable {
         }
     }
 
-    /// The maximum length of a string that is matched against a pattern, which bounds the time.
+    /// The maximum length of a string that is matched against a pattern; it bounds the matching
+    /// time.
     package static let patternScalarsMax = 10_000
 
     private let isRequired: Bool
@@ -42,7 +43,7 @@ package struct ColumnCheck: Sendable {
 
     /// Creates a check; nil for a column without rules.
     ///
-    /// An invalid pattern matches no value.
+    /// An invalid pattern never matches.
     package init?(_ column: ColumnDefinition) {
         let rules = column.rules
         guard rules != ColumnRules() else { return nil }
@@ -61,7 +62,7 @@ package struct ColumnCheck: Sendable {
         return writer.text
     }
 
-    /// Returns the rule of the column that a value breaks; nil if it breaks none.
+    /// Returns the column's rule that a value breaks; nil if the value breaks none.
     package func check(_ value: SQLValue, of column: ColumnDefinition) -> RuleViolation? {
         if isRequired, value == .null || Self.isEmpty(value, column.type) {
             return violation(.required, column, "a value is expected")
@@ -97,8 +98,8 @@ package struct ColumnCheck: Sendable {
         RuleViolation(code, [column.name], "Member '\(column.name)': \(reason).")
     }
 
-    /// Whether a value is an empty string, empty binary data or the document null, which devices read for a missing
-    /// value.
+    /// Returns whether a value is an empty string, empty binary data, or the document null, which
+    /// devices read as a missing value.
     private static func isEmpty(_ value: SQLValue, _ type: ColumnType) -> Bool {
         switch value {
         case .text(let text): text.isEmpty || type == .json && text == "null"
@@ -115,14 +116,15 @@ package struct ColumnCheck: Sendable {
         }
     }
 
-    /// Whether one stored value is less than another of the same type.
+    /// Returns whether a stored value is less than another one of the same type.
     package static func isLess(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
         switch (one, two) {
         case (.integer(let one), .integer(let two)): one < two
         case (.real(let one), .real(let two)): one < two
         case (.text(let one), .text(let two)) where type == .decimal:
             DecimalText.compare(one.utf8, two.utf8) < 0
-        // Dates and times have one spelling each, whose byte order is the order of the values.
+        // Each date and time has a single spelling, and the byte order of the spellings is the
+        // order of the values.
         case (.text(let one), .text(let two)): one.utf8.lexicographicallyPrecedes(two.utf8)
         case (.null, _), (.integer, _), (.real, _), (.text, _), (.blob, _), (.program, _): false
         }

@@ -1,6 +1,7 @@
-// RowRules: the rules of a table, compiled, as the server checks them for each write and a device before it queues one.
+// RowRules: the compiled rules of a table. The server checks them for each write, and a device
+// before it queues a write.
 //
-// Only `unique` needs the other rows, so it is checked by the server's database.
+// Only `unique` needs other rows, so the server's database checks it.
 
 import Foundation
 
@@ -15,7 +16,7 @@ package struct RowRules: Sendable {
     }
 
     private let columns: [ColumnDefinition]
-    /// The rules by column; nil for a column without rules.
+    /// The rules by column position; nil for a column without rules.
     private let checks: [ColumnCheck?]
     private let comparisons: [Comparison]
     /// The indices of the columns of each `unique` rule.
@@ -42,13 +43,13 @@ package struct RowRules: Sendable {
             .filter { !$0.isEmpty }
     }
 
-    /// Whether no rule can be checked without the other rows.
+    /// Whether there are no rules that can be checked without other rows.
     package var isEmpty: Bool { comparisons.isEmpty && checks.allSatisfy { $0 == nil } }
 
-    /// Whether rules compare two columns.
+    /// Whether there are rules that compare two columns.
     package var hasComparisons: Bool { !comparisons.isEmpty }
 
-    /// Returns the rule of a column that a value breaks; nil if it breaks none.
+    /// Returns the column's rule that a value breaks; nil if the value breaks none.
     package func check(_ place: Int, _ value: SQLValue) -> RuleViolation? {
         checks[place]?.check(value, of: columns[place])
     }
@@ -57,9 +58,9 @@ package struct RowRules: Sendable {
     ///
     /// - Parameters:
     ///   - values: The values of the row, by column.
-    ///   - isChanged: Whether the write sets a column. A comparison without such a column is not checked, as
-    ///     a rule that became stricter leaves stored rows alone.
-    /// - Returns: Nil if the row satisfies all of them.
+    ///   - isChanged: Returns whether the write sets a column. A comparison without such a column
+    ///     is not checked, so that a rule that became stricter does not affect stored rows.
+    /// - Returns: The violation; nil if the row satisfies all comparisons.
     package func compare(
         _ values: [SQLValue],
         isChanged: (Int) -> Bool = { _ in true }
@@ -76,13 +77,14 @@ package struct RowRules: Sendable {
 
     /// Returns the first rule that an inserted row breaks.
     ///
-    /// A member that is absent, or null although the column is not nullable, is not sent, and has the
-    /// column's default. It covers every rule but `unique`.
+    /// A column that is absent, or null although the column is not nullable, is not sent and gets
+    /// its default. Checks every rule except `unique`.
     package func check(_ row: Row) -> RuleViolation? { check(row, changing: nil) }
 
-    /// Returns the first rule that a row breaks in the columns that a write sets; nil for all columns.
+    /// Returns the first rule that a row breaks in the columns that a write sets; pass nil to check
+    /// all columns.
     ///
-    /// It covers every rule but `unique`.
+    /// Checks every rule except `unique`.
     package func check(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
         for place in columns.indices where checks[place] != nil && isChanged(place, names) {
             let value = value(place, in: row, isInserted: names == nil)
@@ -93,7 +95,8 @@ package struct RowRules: Sendable {
 
     /// Returns the first comparison that a row does not satisfy.
     ///
-    /// Only those with a column that the write sets are checked; all of them if `names` is nil.
+    /// Checks only comparisons with a column that the write sets; checks all comparisons if `names`
+    /// is nil.
     package func compare(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
         guard hasComparisons else { return nil }
         let values = columns.indices.map { value($0, in: row, isInserted: names == nil) }
@@ -117,9 +120,10 @@ package struct RowRules: Sendable {
 }
 
 extension SQLValue {
-    /// Creates the stored value from a value that an app gave for a column, whose type may differ from the column's.
+    /// Creates the stored value for a value from an app, whose type may differ from the column's
+    /// type.
     ///
-    /// A value that the column cannot hold is not converted.
+    /// A value that the column cannot store is not converted.
     fileprivate init(converted value: Value, type: ColumnType) {
         self = Self.converted(value, type) ?? SQLValue(value, type: type)
     }

@@ -1,10 +1,10 @@
-// RuleViolation: a rule that a row breaks, with the same code and message on the device and on the server.
+// RuleViolation: a rule that a row breaks, with the same code and message on devices and servers.
 
-/// A rule that a row breaks, with the message of the server.
+/// A rule that a row breaks, with the server's message.
 ///
 /// The message names columns and the bounds of the rule, never values of the row.
 public struct RuleViolation: Error, Hashable, Sendable {
-    /// The rule; the raw value is its code in a problem document.
+    /// A kind of rule; the raw value is the code in a problem document.
     public enum Code: String, Hashable, Sendable, CaseIterable {
         /// A required value is missing, or is an empty string.
         case required = "valueRequired"
@@ -24,7 +24,7 @@ public struct RuleViolation: Error, Hashable, Sendable {
 
     /// The kind of the rule.
     public var code: Code
-    /// The columns that the rule is about.
+    /// The columns to which the rule applies.
     public var columns: [String]
     /// The message for the author of the row.
     public var message: String

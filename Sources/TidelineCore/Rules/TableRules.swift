@@ -1,32 +1,34 @@
-// TableRules: the rules for the rows of a table that concern several columns, or several rows.
+// TableRules: the rules for the rows of a table that involve more than one column or row.
 
-/// The rules for the rows of a table in addition to those of single columns.
+/// The rules for a table's rows, in addition to the rules of single columns.
 public struct TableRules: Hashable, Sendable {
-    /// The lists of columns whose values no two rows have in common.
+    /// The lists of columns whose combined values must be unique.
     ///
-    /// Only rows that are not deleted count, and only those without a null in the columns. In a table with an
-    /// owner, they are compared with the other rows of the same owner.
+    /// Only rows that are not deleted and have no null in these columns are compared. In a table
+    /// with an owner, a row is compared only with other rows of the same owner.
     public var unique: [[String]]
     /// The comparisons of two columns that each row must satisfy.
     public var comparisons: [ColumnComparison]
 
-    /// The members of columns of strings that a model declares as enums, whose order is that of their members.
+    /// The cases of string columns that a model declares as enums; the order of the cases is the
+    /// order of the values.
     package var members: [String: [String]] = [:]
 
-    /// Creates the rules; none by default.
+    /// Creates rules; by default, there are none.
     public init(unique: [[String]] = [], comparisons: [ColumnComparison] = []) {
         self.unique = unique
         self.comparisons = comparisons
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     public var isEmpty: Bool { unique.isEmpty && comparisons.isEmpty }
 }
 
 /// A comparison of two columns of a row, such as `start <= end`.
 ///
-/// Both columns have the same type. A row with a null in one of them satisfies it. Instants are compared by the
-/// millisecond that is sent, strings by Unicode scalar value, and members of an enumeration by their position.
+/// Both columns have the same type. A row satisfies the comparison if either value is null.
+/// Instants are compared in milliseconds, as they are sent; strings by Unicode scalar value; and
+/// enumerations by position.
 public struct ColumnComparison: Hashable, Sendable {
     /// The operator of a comparison.
     public enum Operator: String, Hashable, Sendable, CaseIterable {
@@ -58,7 +60,7 @@ public struct ColumnComparison: Hashable, Sendable {
         self.right = right
     }
 
-    /// Whether the operator compares values of a type.
+    /// Returns whether an operator can compare values of a type.
     package static func fits(_ comparison: Operator, _ type: ColumnType) -> Bool {
         switch type {
         case .string, .integer, .number, .decimal, .dateTime, .date, .time, .enumeration: true
@@ -67,7 +69,7 @@ public struct ColumnComparison: Hashable, Sendable {
         }
     }
 
-    /// Returns whether two stored values of a type satisfy the comparison; true if one is null.
+    /// Returns whether two stored values of a type satisfy the comparison; true if either is null.
     package func holds(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
         guard one != .null, two != .null else { return true }
         let isLess = StoredOrder.isLess(one, two, type)
@@ -94,7 +96,7 @@ public struct ColumnComparison: Hashable, Sendable {
         }
     }
 
-    /// The violation by a row that does not satisfy the comparison.
+    /// The violation that a row commits if it does not satisfy the comparison.
     package var violation: RuleViolation {
         RuleViolation(
             .comparison,
@@ -106,7 +108,7 @@ public struct ColumnComparison: Hashable, Sendable {
 
 /// The order of stored values.
 enum StoredOrder {
-    /// Returns whether a stored value is less than another one of the same type.
+    /// Returns whether a stored value is less than another value of the same type.
     static func isLess(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
         switch (one, two, type) {
         case (.integer(let one), .integer(let two), .dateTime):
@@ -122,7 +124,7 @@ enum StoredOrder {
         switch (one, two) {
         case (.integer(let one), .integer(let two)) where type == .dateTime:
             milliseconds(one) == milliseconds(two)
-        // Swift considers some strings equal that have different bytes.
+        // Swift's `==` treats some strings as equal although their bytes differ.
         case (.text(let one), .text(let two)): one.hasSameBytes(as: two)
         default: one == two
         }

@@ -1,7 +1,8 @@
-// DocumentSearch: finds the strings that a JSON document must contain if a condition on it is true.
+// DocumentSearch: finds the strings that a JSON document must contain to satisfy a condition.
 //
-// A condition that is only true if a document has a certain member or text is false for a document without its bytes,
-// unless the document has an escape. A database searches them faster than the evaluator reads the document. Pure.
+// A condition that requires a certain member or text is false for a document that does not contain
+// its bytes, unless the document has an escape. A database finds the bytes faster than the
+// evaluator reads the document. Pure.
 
 /// A substring that every document matching a condition must contain.
 struct DocumentSearch {
@@ -10,7 +11,7 @@ struct DocumentSearch {
 
     fileprivate init(_ column: String, _ text: String) { (self.column, self.text) = (column, text) }
 
-    /// Returns the strings without which a condition is false, the most selective ones first.
+    /// Returns the strings that a condition requires, the most selective ones first.
     static func searches(for condition: QueryExpression) -> [DocumentSearch] {
         condition.requiredTexts([:])
     }
@@ -22,9 +23,9 @@ struct DocumentSearch {
 }
 
 extension QueryExpression {
-    /// Returns the strings without which the condition is false; values come before the names of members.
+    /// Returns the strings that the condition requires; values come before member names.
     ///
-    /// `columns` are the columns of the elements around the condition, by their numbers.
+    /// `columns` maps the numbers of the enclosing elements to their columns.
     fileprivate func requiredTexts(_ columns: [Int: String]) -> [DocumentSearch] {
         switch kind {
         case .all(let parts): return parts.flatMap { $0.requiredTexts(columns) }
@@ -67,7 +68,7 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the strings without which this does not equal a literal.
+    /// Returns the strings that the document must contain if this expression equals a literal.
     private func texts(
         equalTo literal: QueryExpression,
         _ columns: [Int: String]
@@ -79,7 +80,7 @@ extension QueryExpression {
         return [.whole(column, text)] + names(columns)
     }
 
-    /// Whether this is a member or an element.
+    /// Whether the expression is a member or an element.
     private var isPart: Bool {
         switch kind {
         case .member, .element: true
@@ -89,7 +90,8 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the column whose document this is a part of; nil if a default may replace it.
+    /// Returns the column of the document that contains this part; nil if a default may replace the
+    /// part.
     private func column(_ columns: [Int: String]) -> String? {
         switch kind {
         case .field(let name): name
@@ -101,7 +103,7 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the names of members without which the value is null.
+    /// Returns the member names without which the value is null.
     private func names(_ columns: [Int: String]) -> [DocumentSearch] {
         switch kind {
         case .member(let document, let names):

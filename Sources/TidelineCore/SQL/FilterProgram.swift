@@ -1,8 +1,8 @@
-// FilterProgram: expressions that SQL cannot hold.
+// FilterProgram: expressions that cannot be written as SQL.
 //
-// FilterRenderer creates one for expressions that nest deeper than the database's parser reads. It
-// is bound like a value, as a pointer; the columns that it names are the other arguments of the
-// call.
+// FilterRenderer creates a program for an expression that nests deeper than the database's parser
+// allows. The program is bound as a pointer, like a value. The other arguments of the call are the
+// columns that the program uses.
 
 /// An expression that a database evaluates in one call, in the same way as ``FilterEvaluator``.
 package final class FilterProgram: Sendable {
@@ -54,10 +54,10 @@ package final class FilterProgram: Sendable {
         self.places = places
     }
 
-    /// The columns whose values are the arguments, in order.
+    /// The columns whose values are the arguments, in this order.
     package var columnNames: [String] { columns.map(\.name) }
 
-    /// Returns the value, or 0 or 1, for the row with these column values.
+    /// Returns the result for the row with these column values: a value, or 0 or 1 for a condition.
     package func evaluate(_ arguments: [SQLValue], _ watch: EvaluationWatch?) -> SQLValue {
         precondition(arguments.count == columns.count, "one argument for each column")
         // A node costs about as much as reading 64 bytes.
@@ -92,7 +92,7 @@ extension QueryExpression {
     /// The number of nodes.
     var nodeCount: Int { forEachNode { _ in } }
 
-    /// Calls a closure with each node, and counts the nodes.
+    /// Calls a closure with each node and returns the number of nodes.
     fileprivate func forEachNode(_ visit: (QueryExpression) -> Void) -> Int {
         visit(self)
         switch kind {

@@ -1,12 +1,12 @@
-// FilterRenderer: expressions as SQL.
+// FilterRenderer: renders expressions as SQL.
 //
-// A condition is rendered in one of two ways. A `loose` condition may be null if the filter is false: that is enough
-// for WHERE, and lets the database use an index. A `strict` one is true or false, which `not` and comparisons of
-// conditions need.
+// A condition is rendered in one of two modes. A `loose` condition may be null if the filter is
+// false. That is enough for WHERE, and lets the database use an index. A `strict` condition is
+// either true or false, as `not` and comparisons of conditions require.
 //
-// Columns contain: instants as whole units since 1970, booleans and numbers as such, decimals as
-// canonical text, binary as bytes, everything else as text. PostgreSQL has its own types for them;
-// SQLDialect decides how they are written in a statement.
+// Columns store instants as integers since 1970 in a unit, booleans and numbers as numbers,
+// decimals as canonical text, binary data as bytes, and everything else as text. PostgreSQL has
+// dedicated types for them; SQLDialect decides how they are written in a statement.
 
 import Foundation
 
@@ -18,8 +18,8 @@ package struct FilterRenderer {
         case milliseconds
         /// The unit of the server.
         ///
-        /// Devices have milliseconds, so instants are truncated to them when they are compared and ordered:
-        /// see StoredInstants.
+        /// Devices store milliseconds, so instants are truncated to milliseconds when they are
+        /// compared and ordered: see StoredInstants.
         case microseconds
 
         var microseconds: Int64 { self == .milliseconds ? 1000 : 1 }
@@ -30,11 +30,12 @@ package struct FilterRenderer {
     package let schema: TableSchema
     package let dialect: SQLDialect
     package let dateUnit: DateUnit
-    /// The table that is written before column names in joins; nil for none.
+    /// The table name that qualifies column names in joins; nil for none.
     package let table: Identifier?
-    /// The columns of a joined table that have the same values as columns of this one, and are read instead of them.
+    /// The columns of a joined table that are read in place of this table's columns, because they
+    /// have the same values.
     package var copies: [String: Identifier] = [:]
-    /// A column of instants that is not truncated: see InstantWindow.
+    /// A column of instants that is not truncated; see InstantWindow.
     private(set) var uncutColumn: String?
 
     package init(
@@ -49,14 +50,14 @@ package struct FilterRenderer {
         self.table = table
     }
 
-    /// Returns the same renderer for rows whose instants in a column have no microseconds.
+    /// Returns this renderer for rows whose instants in a column have no microseconds.
     func withUncut(_ column: String) -> FilterRenderer {
         var renderer = self
         renderer.uncutColumn = column
         return renderer
     }
 
-    /// Renders a condition for WHERE, where null excludes the row as false does.
+    /// Renders a condition for WHERE, where null excludes the row, as false does.
     package func condition(_ expression: QueryExpression) -> SQL {
         bounded(expression, .loose)
     }
@@ -89,7 +90,7 @@ package struct FilterRenderer {
         return type(expression) == .decimal ? dialect.decimalKey(value) : value
     }
 
-    /// Returns a value as a column of this type stores it.
+    /// Returns a value in the form in which a column stores it.
     package func stored(_ value: Value) -> SQLValue {
         switch value {
         case .null: .null
@@ -108,7 +109,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Returns the value as SQL for a statement.
+    /// Returns the value as a SQL literal or parameter.
     func literal(_ value: Value) -> SQL { dialect.literal(value, stored: stored(value)) }
 
     // MARK: - Conditions
@@ -126,7 +127,7 @@ package struct FilterRenderer {
         case .all: return tree(expression.chain, " AND ", mode)
         case .any: return tree(expression.chain, " OR ", mode)
         case .not(let operand): return "NOT (\(condition(operand, .strict)))"
-        // No database reads documents as the evaluator does.
+        // Databases do not read documents exactly as the evaluator does.
         case _ where expression.readsDocuments: return document(expression)
         case .compare(let comparison, let left, let right):
             return compare(comparison, left, right, mode)
@@ -155,7 +156,7 @@ package struct FilterRenderer {
         return Self.tree(parts[...], joint)
     }
 
-    /// Renders `"a" >= 'Wine' AND "a" < 'Winf'`, for which the database can use an index; nil for other arguments.
+    /// Renders `"a" >= 'Wine' AND "a" < 'Winf'`, which can use an index; nil for other arguments.
     private func prefix(_ arguments: [QueryExpression], _ mode: Mode) -> SQL? {
         guard case .field = arguments[0].kind, case .value(.string(let prefix)) = arguments[1].kind,
             let successor = Self.successor(of: prefix)
@@ -165,7 +166,8 @@ package struct FilterRenderer {
         return mode == .strict ? dialect.orFalse(range) : range
     }
 
-    /// Returns the smallest string after all strings with this prefix; nil if there is none.
+    /// Returns the smallest string that is greater than all strings with this prefix; nil if there
+    /// is none.
     package static func successor(of prefix: String) -> String? {
         var scalars = Array(prefix.unicodeScalars)
         while let last = scalars.popLast() {
@@ -179,9 +181,9 @@ package struct FilterRenderer {
 
     // MARK: - Values
 
-    /// Renders a value that may be null; conditions return true or false.
+    /// Renders a value that may be null; conditions are rendered as true or false.
     ///
-    /// If `updatedAt` is a sort key, it is not truncated.
+    /// As a sort key, `updatedAt` is not truncated.
     package func value(_ expression: QueryExpression) -> SQL {
         if isExactUpdate(expression) { return column(SystemColumn.updatedAt) }
         let needsProgram = steps(expression) > Self.stepsMax || expression.readsDocuments
@@ -219,7 +221,8 @@ package struct FilterRenderer {
         }
     }
 
-    /// Renders `tl_cast("a", 'decimal', 'Edm.Int32')`, with the stored type of the value and the new one.
+    /// Renders a call such as `tl_cast("a", 'decimal', 'Edm.Int32')`, with the value's stored type
+    /// and the target type.
     private func typed(_ expression: QueryExpression, _ arguments: [QueryExpression]) -> SQL {
         guard case .call(let function, _) = expression.kind, let target = arguments.edmType else {
             return "NULL"
@@ -244,7 +247,8 @@ package struct FilterRenderer {
         }
     }
 
-    /// Returns whether the expression is an instant that a function computed, which is always in microseconds.
+    /// Returns whether the expression is an instant that a function computed, which is always in
+    /// microseconds.
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .field, .value, .orElse: false
@@ -255,7 +259,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Renders a search as a condition that is never null, or the rank of a row of a ranked search.
+    /// Renders a search as a condition that is never null, or the rank of a row in a ranked search.
     func search(_ search: QueryExpression.Search) -> SQL {
         switch search {
         case .rank: return "\(Identifier.searchRank)"
@@ -284,9 +288,10 @@ package struct FilterRenderer {
 }
 
 extension QueryExpression {
-    /// The parts of a chain of `and` or of `or`, including those of nested chains of the same kind.
+    /// The parts of a chain of `and` or `or`, including the parts of nested chains of the same
+    /// kind.
     ///
-    /// LINQ clients nest a chain as deeply as it is long.
+    /// LINQ clients nest a chain as deeply as the chain is long.
     var chain: [QueryExpression] {
         switch kind {
         case .all(let parts):
@@ -300,7 +305,7 @@ extension QueryExpression {
         }
     }
 
-    /// Whether the expression needs parentheses within another one.
+    /// Whether the expression needs parentheses inside another expression.
     var isCompound: Bool {
         switch kind {
         case .all, .any, .isIn: true

@@ -1,4 +1,5 @@
-// FilterRendererComparisons: renders comparisons: the operators, the functions, and dates between two units.
+// FilterRendererComparisons: renders comparisons: operators, functions, and dates that lie between
+// two units.
 
 import Foundation
 
@@ -29,7 +30,8 @@ extension FilterRenderer {
         return apply(comparison, plain(left), plain(right), isNeverNull, mode)
     }
 
-    /// Renders a comparison of strings in a localized order, for which an index with its collation can be used.
+    /// Renders a comparison of strings in a localized order, which can use an index with that
+    /// collation.
     func localizedCompare(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -98,7 +100,7 @@ extension FilterRenderer {
 
     /// Renders a comparison of decimals, which are stored as strings.
     ///
-    /// Their order, and their equality with other types, requires a function.
+    /// A function decides their order, and whether they equal values of other types.
     private func compareDecimals(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -117,7 +119,8 @@ extension FilterRenderer {
 
     // MARK: - Dates
 
-    /// Renders a comparison with a literal that lies between two units of the column; nil for other comparisons.
+    /// Renders a comparison with an instant that lies between two units of the column; nil for
+    /// other comparisons.
     private func compareDates(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -173,7 +176,7 @@ extension FilterRenderer {
         return mode == .strict ? dialect.orFalse(sql) : sql
     }
 
-    /// Returns the list as literals for a plain `=`; nil if an element needs a function.
+    /// Returns the list as literals for a plain `=`; nil if an element requires a function.
     func listValues(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]
@@ -195,7 +198,7 @@ extension FilterRenderer {
 extension QueryExpression {
     var isNullLiteral: Bool { kind == .value(.null) }
 
-    /// Whether the expression is a condition: true or false, never null.
+    /// Whether the expression is a condition, that is, true or false and never null.
     var isCondition: Bool {
         switch kind {
         case .compare, .all, .any, .not, .isIn, .anyElement: true

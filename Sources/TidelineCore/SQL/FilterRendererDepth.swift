@@ -1,21 +1,23 @@
-// FilterRendererDepth: limits how deep rendered SQL nests, and replaces expressions that nest too
-// deep.
+// FilterRendererDepth: limits the nesting depth of rendered SQL, and replaces expressions that nest
+// too deep.
 //
 // SQLite's parser keeps at most 100 entries on its stack ("parser stack overflow"). A call whose
-// last argument is a call keeps 5, a bracket after an operator 3; a statement of ours begins with
-// some 20. `steps` is an upper limit for an expression; DepthTests compares it with SQLite.
+// last argument is a call keeps 5 entries, and a bracket after an operator keeps 3. Our statements
+// begin with about 20 entries. `steps` returns an upper limit for an expression; DepthTests
+// compares it with SQLite.
 
 extension FilterRenderer {
-    /// The maximum number of steps that are rendered as SQL instead of a program.
+    /// The maximum number of steps of an expression that is rendered as SQL; a deeper one becomes a
+    /// program.
     static let stepsMax = 60
 
-    /// Renders a condition for a clause of its own, limited in depth.
+    /// Renders a condition for a separate clause, with limited depth.
     func bounded(_ expression: QueryExpression, _ mode: Mode) -> SQL {
         guard dialect.nestsShallow, steps(expression) > Self.stepsMax else {
             return condition(expression, mode)
         }
         guard case .all = expression.kind else { return program(expression, isCondition: true) }
-        // Each part separately, so that an index can still be used for those that allow it.
+        // Handles each part separately, so that the parts that allow it can still use an index.
         let chain = expression.chain
         let joints = Self.steps(chain: chain.count)
         let parts = chain.map { part in
@@ -25,7 +27,7 @@ extension FilterRenderer {
         return Self.tree(parts.map { "(\($0))" }[...], " AND ")
     }
 
-    /// Renders a call that evaluates the expression as FilterEvaluator does.
+    /// Renders a call that evaluates the expression in the same way as FilterEvaluator.
     func program(_ expression: QueryExpression, isCondition: Bool) -> SQL {
         let program = FilterProgram(expression, isCondition: isCondition, in: self)
         var arguments: [SQL] = ["\(.program(program))"]
@@ -51,10 +53,10 @@ extension FilterRenderer {
         return "(\(dialect.orFalse(candidates)) AND \(program))"
     }
 
-    /// Returns a condition that is true for each row that matches a condition on documents, and for few others; nil if
-    /// there is none.
+    /// Returns a condition that is true for all rows that match a condition on documents, and for
+    /// few other rows; nil if there is none.
     package func candidates(for condition: QueryExpression) -> SQL? {
-        // PostgreSQL has no strings with the character NUL; in JSON it is an escape.
+        // PostgreSQL strings cannot contain the character NUL; in JSON it is an escape.
         let texts = DocumentSearch.searches(for: condition).filter { !$0.text.utf8.contains(0) }
         guard !texts.isEmpty else { return nil }
         return texts.prefix(Self.searchesMax).map { search -> SQL in
@@ -64,13 +66,13 @@ extension FilterRenderer {
         }.joined(separator: " AND ")
     }
 
-    /// The maximum number of strings that are searched for; each search reads the document again.
+    /// The maximum number of strings to search for; each search reads the document again.
     private static let searchesMax = 2
 
-    /// The maximum depth of SQLite's stack for such a condition.
+    /// The maximum depth of SQLite's stack for a condition that reads documents.
     static let documentSteps = 30
 
-    /// Joins parts, as a balanced tree if there are many.
+    /// Joins parts with an operator, as a balanced tree if there are many.
     static func tree(_ parts: ArraySlice<SQL>, _ joint: SQL) -> SQL {
         guard parts.count > chainMax else { return parts.joined(separator: joint) }
         let middle = parts.startIndex + parts.count / 2
@@ -82,9 +84,11 @@ extension FilterRenderer {
     /// The maximum depth of SQLite's stack for a search.
     static let searchSteps = 30
 
-    /// Returns whether a search, or a condition on related rows, is in a part that SQL cannot express.
+    /// Returns whether a part that SQL cannot express contains a search or a condition on related
+    /// rows.
     ///
-    /// The part nests too deep or reads a JSON document. It is evaluated by a program, which reads no other table.
+    /// Such a part nests too deep or reads a JSON document. A program evaluates it, and a program
+    /// cannot read another table.
     package func nestsTablesTooDeep(_ condition: QueryExpression) -> Bool {
         guard condition.readsTables, steps(condition) > Self.stepsMax else { return false }
         guard case .all = condition.kind else { return true }
@@ -113,7 +117,8 @@ extension FilterRenderer {
             let parts = expression.chain
             return Self.steps(chain: parts.count) + deepest(parts)
         case .not(let operand): return 5 + steps(operand)
-        // A program reads no other table; one that had to is rejected like one that nests too deep.
+        // A program cannot read another table. An expression that requires such a read is rejected,
+        // like an expression that nests too deep.
         case _ where expression.readsDocuments:
             return expression.readsTables ? Self.stepsMax + 1 : Self.documentSteps
         case .negate(let operand): return 5 + steps(operand)
@@ -124,7 +129,8 @@ extension FilterRenderer {
         case .position(let operand, _), .orElse(let operand, _): return 10 + steps(operand)
         case .isIn(let operand, let elements):
             guard listValues(operand, elements) == nil else { return 12 + steps(operand) }
-            // The operand is repeated for each element: lists in lists would double the text.
+            // The operand is repeated for each element, so lists inside lists would double the text
+            // at each level.
             guard operand.isLeaf else { return Self.stepsMax + 1 }
             return 14 + Self.steps(chain: elements.count) + deepest(elements)
         case .member, .elementCount, .anyElement, .element: return Self.documentSteps
@@ -150,12 +156,13 @@ extension QueryExpression {
 }
 
 extension FilterRenderer {
-    /// The maximum depth of SQLite's stack for a SELECT in a list, without its condition.
+    /// The maximum depth of SQLite's stack for a SELECT in a list, excluding its condition.
     static let selectSteps = 14
 
-    /// Renders a condition on the rows of another table, whose columns hide those of this one.
+    /// Renders a condition on the rows of another table, whose columns hide the columns of this
+    /// table.
     func related(_ rows: RelatedRows, _ mode: Mode) -> SQL {
-        // FilterChecker of the store has rejected a condition whose table is not known.
+        // The store's FilterChecker has already rejected conditions on unknown tables.
         guard let schema = rows.schema else { return dialect.constant(false) }
         let key = Identifier(rows.key)
         var sql: SQL = """

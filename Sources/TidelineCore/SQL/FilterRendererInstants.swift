@@ -1,18 +1,20 @@
-// FilterRendererInstants: compares columns of a server that store microseconds by milliseconds.
+// FilterRendererInstants: compares a server's instants by milliseconds, although the columns store
+// microseconds.
 //
-// A comparison with a literal is a range of the column as it is stored, so that an index can be
-// used. Everywhere else an expression truncates the column. StoredInstants.swift has the rule.
+// A comparison with a literal becomes a range of the stored column, so that an index can be used.
+// Everywhere else, an expression truncates the column. StoredInstants.swift states the rule.
 
 import Foundation
 
 extension FilterRenderer {
-    /// Whether the expression is a column whose instants have more digits than the wire format.
+    /// Returns whether the expression is a column whose instants have more digits than the wire
+    /// format.
     func isCutInstant(_ expression: QueryExpression) -> Bool {
         guard dateUnit == .microseconds, case .field = expression.kind else { return false }
         return type(expression) == .dateTime
     }
 
-    /// Whether the column is always truncated; `updatedAt` is exact in some expressions.
+    /// Returns whether the column is always truncated; `updatedAt` is exact in some expressions.
     package func isCut(_ expression: QueryExpression) -> Bool {
         guard isCutInstant(expression), case .field(let name) = expression.kind else {
             return false
@@ -20,12 +22,12 @@ extension FilterRenderer {
         return name != SystemColumn.updatedAt && name != uncutColumn
     }
 
-    /// Whether the expression is the column `updatedAt` of a server.
+    /// Returns whether the expression is the column `updatedAt` of a server.
     func isExactUpdate(_ expression: QueryExpression) -> Bool {
         isCutInstant(expression) && expression.kind == .field(SystemColumn.updatedAt)
     }
 
-    /// Renders the expression; a column of instants is rendered without truncation.
+    /// Renders the expression; if it is a column of instants, it is not truncated.
     func uncut(_ expression: QueryExpression) -> SQL {
         if isCutInstant(expression), case .field(let name) = expression.kind { return column(name) }
         return plain(expression)
@@ -68,7 +70,7 @@ extension FilterRenderer {
         let isWhole = millisecond == instant
         switch comparison {
         case .eq where isWhole: return inMode(range(column, millisecond, millisecond), mode)
-        // No instant of the wire lies between two milliseconds.
+        // On the wire, no instant lies between two milliseconds.
         case .eq: return dialect.constant(false)
         case .ne where isWhole:
             return "NOT (\(dialect.orFalse(range(column, millisecond, millisecond))))"
@@ -84,9 +86,9 @@ extension FilterRenderer {
         }
     }
 
-    /// Renders whether a column of instants has one of these values.
+    /// Renders the condition that a column of instants has one of these values.
     ///
-    /// The condition has a range, for which an index can be used, and the milliseconds in it.
+    /// The condition consists of a range, which can use an index, and the list of milliseconds.
     func isCutIn(_ field: QueryExpression, _ values: [Value], _ mode: Mode) -> SQL {
         let instants = values.compactMap { value -> Timestamp? in
             guard case .date(let date) = value else { return nil }
@@ -102,7 +104,8 @@ extension FilterRenderer {
         return inMode("(\(range) AND \(plain(field)) IN (\(list)))", mode)
     }
 
-    /// Returns the condition that a stored instant is in one of the milliseconds from the first to the last.
+    /// Returns the condition that a stored instant lies between the first millisecond and the last,
+    /// inclusive.
     private func range(_ column: SQL, _ first: Timestamp, _ last: Timestamp) -> SQL {
         let begin: SQL = "\(column) >= \(literal(first))"
         guard let end = last.nextMillisecond else { return begin }

@@ -1,10 +1,10 @@
-// FilterSplit: the parts of filters that SQL evaluates exactly.
+// FilterSplit: the parts of a filter that PostgreSQL evaluates exactly.
 //
-// PostgreSQL has none of the server's functions. A part of a filter is rendered as SQL if SQL gives exactly the same
-// result for every row; it finds the candidates, by an index if there is one. FilterEvaluator evaluates the rest on
-// the candidates. Pure.
+// PostgreSQL does not have the server's functions. A part of a filter is rendered as SQL only if
+// SQL returns exactly the same result for every row. SQL then finds the candidates, with an index
+// if possible, and FilterEvaluator evaluates the rest of the filter for each candidate. Pure.
 
-/// A split of a filter into a part that PostgreSQL evaluates and a part that is evaluated row by row.
+/// A split of a filter into a part for PostgreSQL and a part that the server evaluates row by row.
 package struct FilterSplit {
     private let schema: TableSchema
 
@@ -14,7 +14,7 @@ package struct FilterSplit {
 
     /// Returns the part that the database evaluates and the part that the server evaluates.
     ///
-    /// A row is in the result if both are true; nil is always true.
+    /// A row is in the result if both parts are true; a nil part is always true.
     package func split(
         _ condition: QueryExpression?
     ) -> (exact: QueryExpression?, rest: QueryExpression?) {
@@ -36,9 +36,11 @@ package struct FilterSplit {
         )
     }
 
-    /// The maximum number of literals in SQL: each is a parameter, of which a statement has at most 65,535.
+    /// The maximum number of literals in SQL: each literal is a parameter, and a statement has at
+    /// most 65,535 parameters.
     ///
-    /// The remaining parameters are for literals that SQL repeats, and for the keys and the size of the page.
+    /// The remaining parameters are for literals that SQL repeats, for the keys, and for the page
+    /// size.
     private static let literalsMax = 60_000
 
     /// Returns the number of literals in an expression.
@@ -98,7 +100,7 @@ package struct FilterSplit {
         switch value.kind {
         case .field: kind(value) != nil
         case .value(.string(let text)):
-            // PostgreSQL neither stores nor accepts text with this character.
+            // PostgreSQL rejects text with this character.
             !text.utf8.contains(0)
         case .value(.number(let number)): number.isFinite
         case .value: kind(value) != nil
@@ -126,7 +128,7 @@ package struct FilterSplit {
     }
 
     private func kind(_ value: QueryExpression) -> Kind? {
-        // A string on the wire, a whole number in the database.
+        // The version is a string on the wire, but an integer in the database.
         if value.kind == .field(SystemColumn.version) { return .exactNumber }
         return switch value.type(in: schema) {
         case .string, .enumeration, .guid, .date, .time: .text

@@ -1,13 +1,14 @@
-// InstantWindow: pages in the order of an instant.
+// InstantWindow: pages that are ordered by an instant.
 //
-// A server orders instants by their milliseconds (StoredInstants.swift), which is an expression. An index of the
-// column does not have that order, so a page would sort the whole table. The order of the index differs only within a
-// millisecond, and only if a row in it has microseconds, which is rare. So a page is first read in the order of the
-// index. If no row of the page has microseconds, and no row in the milliseconds at its ends, both orders are the
-// same. Otherwise the page takes two statements: the first reads, by the index, the key of the last row that the page
-// can contain; the second sorts the rows up to the end of that millisecond.
+// A server orders instants by their milliseconds (StoredInstants.swift), which requires an
+// expression. An index on the column has a different order, so a page would sort the whole table.
+// The two orders differ only within a millisecond, and only if one of its rows has microseconds,
+// which is rare. A page is therefore first read in index order. If no row of the page has
+// microseconds, and no row in the milliseconds at its ends does, both orders are the same.
+// Otherwise, the page takes two statements: the first uses the index to find the key of the last
+// row that the page can contain, and the second sorts the rows up to the end of that millisecond.
 
-/// The range of an index that a page needs when its order begins with an instant.
+/// The index range that a page needs if its order begins with an instant.
 package struct InstantWindow {
     private let renderer: FilterRenderer
     private let key: SortKey
@@ -15,10 +16,12 @@ package struct InstantWindow {
     private let isNullable: Bool
     /// The column of the first key.
     package let name: String
-    /// Whether no other column of the order is truncated, so that a page may be read by the index.
+    /// Whether no other column of the order is truncated, so that a page can be read in index
+    /// order.
     private let isAlone: Bool
 
-    /// Creates the window; nil if the order needs none, or no index begins with the column of its first key.
+    /// Creates the window; nil if the order does not need one, or if no index contains the column
+    /// of the first key.
     package init?(_ renderer: FilterRenderer, order: [SortKey], indexes: [[String]]) {
         guard let key = order.first, renderer.isCut(key.expression),
             case .field(let name) = key.expression.kind,
@@ -32,11 +35,12 @@ package struct InstantWindow {
         isNullable = renderer.schema.column(named: name)?.isNullable ?? true
     }
 
-    /// Returns the renderer for the order and the keyset of a page that is read by the index.
+    /// Returns the renderer for the order and keyset of a page that is read in index order.
     ///
-    /// Nil if the page begins within a millisecond, or more than one column has to be truncated.
+    /// Returns nil if the page begins within a millisecond, or if more than one column must be
+    /// truncated.
     ///
-    /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
+    /// - Parameter begin: The first key of the row before the page; nil for the first page.
     /// - Returns: The renderer.
     package func indexRenderer(after begin: Value?) -> FilterRenderer? {
         guard isAlone else { return nil }
@@ -52,12 +56,13 @@ package struct InstantWindow {
         return time % 1000 != 0
     }
 
-    /// Returns a statement that checks whether a row of one of these milliseconds has microseconds.
+    /// Returns a statement that checks whether any row in these milliseconds has microseconds.
     ///
     /// - Parameters:
     ///   - table: The table.
-    ///   - instants: The first keys of three rows: the one that the page begins after, and the first and the last one
-    ///     of the page. A row with microseconds in any other millisecond would be on the page.
+    ///   - instants: The first keys of three rows: the row before the page, and the first and last
+    ///     rows of the page. In any other millisecond, a row with microseconds would be on the page
+    ///     itself.
     /// - Returns: The statement; nil without instants.
     package func check(_ table: Identifier, _ instants: [Value?]) -> SQL? {
         let parts = instants.compactMap { value -> SQL? in
@@ -74,11 +79,11 @@ package struct InstantWindow {
         return "SELECT 1 WHERE \(parts.joined(separator: " OR "))"
     }
 
-    /// Returns a statement that reads the key of the row after `count` rows; it returns no row if there is
-    /// none.
+    /// Returns a statement that reads the key of the row after `count` rows; the statement returns
+    /// no row if there is none.
     ///
     /// - Parameters:
-    ///   - source: `FROM` and `WHERE` of the rows from the start of the page on.
+    ///   - source: The `FROM` and `WHERE` clauses for the rows from the start of the page onward.
     ///   - count: The offset of the page plus its maximum number of rows.
     /// - Returns: The statement.
     package func probe(_ source: SQL, after count: Int) -> SQL {
@@ -87,18 +92,21 @@ package struct InstantWindow {
         return "SELECT \(column)\(source) ORDER BY \(order) LIMIT 1 OFFSET \(offset)"
     }
 
-    /// Returns the condition on the rows that have an instant, for a page in descending order that may begin with them.
+    /// Returns the condition on the rows that have an instant, for a page in descending order that
+    /// may begin with such rows.
     ///
-    /// Rows without an instant come after them. With only the keyset condition, SQLite would read the ranges of both.
+    /// Rows without an instant follow them. With the keyset condition alone, SQLite would read both
+    /// ranges.
     ///
-    /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
+    /// - Parameter begin: The first key of the row before the page; nil for the first page.
     /// - Returns: The condition; nil for other pages.
     package func withInstants(after begin: Value?) -> QueryExpression? {
         guard !key.isAscending, isNullable, case .date? = begin else { return nil }
         return begin.map { compare(.le, Self.cut($0)) }
     }
 
-    /// Returns the condition on the rows up to the millisecond of a row; nil for all rows.
+    /// Returns the condition on the rows up to the end of a row's millisecond; nil if it includes
+    /// all rows.
     ///
     /// - Parameters:
     ///   - found: The key of the row.
@@ -116,7 +124,7 @@ package struct InstantWindow {
         }
     }
 
-    /// Returns the condition on the rows after the millisecond of a row; nil if there are none.
+    /// Returns the condition on the rows after a row's millisecond; nil if there are none.
     package func after(_ found: Value) -> QueryExpression? {
         switch (key.isAscending, found.isNull) {
         case (true, true): return compare(.ne, .null)

@@ -1,14 +1,14 @@
-// KeysetRenderer: paging by the values of a row's keys.
+// KeysetRenderer: paging by the key values of the last row.
 //
-// Paging by key never skips or repeats a row while other rows are inserted and deleted. Nulls are
+// Keyset paging never skips or repeats a row while other rows are inserted and deleted. Nulls are
 // the smallest values; ties are ordered by id, ascending.
 
-/// A renderer of the condition for the rows after a given row in an order.
+/// A renderer of the condition that selects the rows after a given row.
 package struct KeysetRenderer {
     package let renderer: FilterRenderer
     package let keys: [SortKey]
 
-    /// Creates a renderer for checked `keys`, to which the id is appended unless they contain it.
+    /// Creates a renderer for checked `keys`; appends the id unless the keys contain it.
     package init(_ renderer: FilterRenderer, order keys: [SortKey]) {
         self.renderer = renderer
         let decisive = keys.firstIndex { $0.isID }.map { Array(keys[...$0]) }
@@ -49,10 +49,12 @@ package struct KeysetRenderer {
         return QueryExpression(.all([bound, after]))
     }
 
-    /// Truncates instants as the order does, and returns the index of the first key that had microseconds.
+    /// Truncates instants as the order does, and returns the index of the first key that had
+    /// microseconds.
     ///
-    /// A link from a server that ordered by microseconds has such keys. The next page then starts with all rows
-    /// of that millisecond, because the link does not show which of them were on earlier pages.
+    /// Such keys come from a link of a server that ordered by microseconds. The next page then
+    /// starts with all rows of that millisecond, because the link does not show which of them were
+    /// on earlier pages.
     private func cut(_ values: [Value]) -> (values: [Value], uncertain: Int?) {
         var uncertain: Int?
         let cut = zip(keys.indices, values).map { index, value -> Value in
@@ -68,8 +70,8 @@ package struct KeysetRenderer {
         return (cut, uncertain)
     }
 
-    /// Returns whether row values can be compared instead of single keys, because all keys ascend and have
-    /// plain values.
+    /// Returns whether a single comparison of row values suffices, because all keys are ascending
+    /// and have plain values.
     private func isPlain(_ values: [Value]) -> Bool {
         zip(keys, values).allSatisfy { key, value in
             if case .date(let date) = value, !renderer.isWhole(date) { return false }
@@ -79,7 +81,7 @@ package struct KeysetRenderer {
         }
     }
 
-    /// Returns a condition on the first key alone, for which an index can be used.
+    /// Returns a condition on the first key alone, which can use an index.
     private func bound(_ value: Value) -> QueryExpression? {
         guard !value.isNull else { return nil }
         if keys[0].isAscending { return Self.compare(.ge, keys[0], value) }
@@ -89,9 +91,10 @@ package struct KeysetRenderer {
         return Self.compare(.le, keys[0], value)
     }
 
-    /// Returns the condition on the rows after a value in the order of one key, optionally including the value.
+    /// Returns the condition on the rows after a value in the order of one key, optionally
+    /// including the value.
     ///
-    /// Nil if there are no such rows.
+    /// Returns nil if there are no such rows.
     private static func step(
         _ key: SortKey,
         after value: Value,

@@ -1,9 +1,9 @@
-// SQL: statements that cannot be created from a plain string.
+// SQL: statements that cannot be built from a plain string.
 //
 //     let sql: SQL = "SELECT 1 FROM \(Identifier(table)) WHERE \(Identifier("id")) = \(.text(id))"
 //
-// Placeholders are written when the statement is rendered, so that parts can be joined in any order
-// and the same value serves both dialects (`?`, `$1`).
+// Placeholders are written only when the statement is rendered. Parts can therefore be joined in
+// any order, and the same value serves both dialects (`?`, `$1`).
 
 package import Foundation
 
@@ -14,7 +14,7 @@ package enum SQLValue: Hashable, Sendable {
     case real(Double)
     case text(String)
     case blob(Data)
-    /// An expression that a function of the server evaluates: see `FilterProgram`.
+    /// An expression that a server function evaluates; see `FilterProgram`.
     case program(FilterProgram)
 }
 
@@ -26,7 +26,7 @@ package struct Identifier: Hashable, Sendable {
         self.name = name
     }
 
-    /// The name in double quotes, with each double quote in it doubled.
+    /// The name in double quotes, with embedded double quotes doubled.
     package var quoted: String {
         guard name.utf8.contains(UInt8(ascii: "\"")) else { return "\"\(name)\"" }
         let parts = name.split(separator: "\"", omittingEmptySubsequences: false)
@@ -73,14 +73,14 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
             sql.append(identifier.quoted)
         }
 
-        /// Appends a part with its own bound values.
+        /// Appends a part together with its bound values.
         package mutating func appendInterpolation(_ part: SQL) { sql.append(part) }
 
-        /// Appends a count or a position, written as digits.
+        /// Appends a count or a position as digits.
         package mutating func appendInterpolation(_ number: Int) { sql.append(String(number)) }
     }
 
-    /// Creates SQL from a string that a dialect composed of its own keywords and quoted names.
+    /// Creates SQL from a string that a dialect built from its keywords and quoted names.
     package init(verbatim text: String) {
         append(text)
     }

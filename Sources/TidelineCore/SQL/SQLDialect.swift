@@ -1,18 +1,20 @@
 // SQLDialect: the differences between SQLite and PostgreSQL in rendered filters.
 //
-// A new database adds a case and implements each `switch`; FilterRenderer stays unchanged. PostgreSQL gets only
-// expressions that FilterSplit found to be exact in it, because it has none of the server's functions.
+// To support a new database, add a case and implement each `switch`; FilterRenderer stays
+// unchanged. PostgreSQL gets only the expressions that FilterSplit found to be exact, because
+// PostgreSQL does not have the server's functions.
 
 import Foundation
 
-/// A spelling of the parts of SQL in which the databases differ.
+/// A SQL dialect: the parts of SQL that differ between databases.
 package enum SQLDialect: Hashable, Sendable, CaseIterable {
     case sqlite
     case postgres
 
     package func placeholder(_ number: Int) -> String {
         switch self {
-        // SQLite would search all other parameters for the name of a numbered one, which is quadratic in long lists.
+        // With numbered parameters, SQLite would search all other parameters for the name, which is
+        // quadratic in long lists.
         case .sqlite: "?"
         case .postgres: "$\(number)"
         }
@@ -50,7 +52,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns the value, or another one if it is null.
+    /// Returns the value, or another value if it is null.
     func value(_ value: SQL, or other: SQL) -> SQL {
         switch self {
         case .sqlite: "ifnull(\(value), \(other))"
@@ -66,7 +68,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns a value of a type as it is written in a statement.
+    /// Returns a literal for a value in a statement.
     ///
     /// `stored` is the same value in the form that SQLite stores.
     func literal(_ value: Value, stored: SQLValue) -> SQL {
@@ -80,10 +82,10 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns a column in the form in which values of its type are compared.
+    /// Returns a column in the form in which its values are compared.
     ///
-    /// Days, times and UUIDs are compared as the strings of the wire format. If the column is not nullable,
-    /// null represents the empty string.
+    /// Days, times, and UUIDs are compared as strings in the wire format. If the column is not
+    /// nullable, null represents the empty string.
     func column(_ name: SQL, _ type: ExpressionType, isNullable: Bool) -> SQL {
         guard self == .postgres else { return name }
         let text: SQL
@@ -106,7 +108,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns an instant in microseconds, truncated to the millisecond towards the past.
+    /// Returns an instant in microseconds, rounded down to the millisecond.
     func cutInstant(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "(\(value) - (\(value) % 1000 + 1000) % 1000)"
@@ -149,7 +151,8 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     /// Returns a condition as a sort key.
     ///
-    /// A constant condition cannot be rendered as a number, which would be the position of a column.
+    /// A constant condition must not be rendered as a plain number, because that would be the
+    /// position of a column.
     func conditionKey(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) + 0"
@@ -165,13 +168,13 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether decimals are compared by our functions.
+    /// Whether decimals are stored as text and compared by our functions.
     var keepsDecimalsAsText: Bool { self == .sqlite }
 
-    /// Whether the parser rejects deep nesting, so that a program is bound instead.
+    /// Whether the parser rejects deep nesting, so that deep expressions are bound as programs.
     var nestsShallow: Bool { self == .sqlite }
 
-    /// The direction of a key, with nulls as the smallest values.
+    /// The direction of a key, which sorts nulls as the smallest values.
     func direction(isAscending: Bool) -> SQL {
         switch self {
         case .sqlite: isAscending ? "" : " DESC"

@@ -1,11 +1,12 @@
-// SQLFunctions: ScalarFunctions on values as a database stores them.
+// SQLFunctions: applies ScalarFunctions to values in the form in which a database stores them.
 //
-// In arguments of numeric functions a string is a decimal; in those of date functions an integer is an instant in
-// microseconds, and a string is a day or a time of day.
+// A string is a decimal as an argument of a numeric function, and a day or time of day as an
+// argument of a date function. An integer argument of a date function is an instant in
+// microseconds.
 
 import Foundation
 
-/// The functions `tl_*` of a database, which apply the query functions to stored values.
+/// The `tl_*` functions of a database, which apply the query functions to stored values.
 package enum SQLFunctions {
     /// Evaluates the functions and conditions on strings.
     ///
@@ -19,7 +20,7 @@ package enum SQLFunctions {
         plain(ScalarFunctions.apply(function, arguments.map(value), watch, pattern: pattern))
     }
 
-    /// Evaluates `cast` and `isof` of a value in the stored form of a type.
+    /// Evaluates `cast` and `isof` for a value in the stored form of a type.
     package static func typed(
         _ function: Function,
         _ argument: SQLValue,
@@ -40,7 +41,7 @@ package enum SQLFunctions {
         )
     }
 
-    /// Returns the information that `typed` needs about the argument's type.
+    /// Returns the argument's type in the form that `typed` expects.
     static func source(_ type: ExpressionType) -> SQLValue {
         switch type {
         case .boolean: .text("boolean")
@@ -52,7 +53,7 @@ package enum SQLFunctions {
         }
     }
 
-    /// Returns the value of a column of a type from its stored form, with instants in the given unit.
+    /// Converts a stored value to a value of a column type, with instants in the given unit.
     package static func value(
         _ stored: SQLValue,
         as type: ExpressionType,
@@ -99,7 +100,7 @@ package enum SQLFunctions {
         plain(ScalarNumbers.negate(number(argument)))
     }
 
-    /// Returns -1, 0 or 1; null if one side is null or not a number.
+    /// Returns -1, 0 or 1; null if either side is null or not a number.
     package static func decimalCompare(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
         if case .text(let one) = left, case .text(let two) = right {
             return .integer(Int64(DecimalText.compare(one.utf8, two.utf8)))
@@ -107,7 +108,7 @@ package enum SQLFunctions {
         return ValueOrder.compare(number(left), number(right)).map { .integer(Int64($0)) } ?? .null
     }
 
-    /// Returns 1 if both are null or equal, otherwise 0.
+    /// Returns 1 if both values are null or equal, otherwise 0.
     package static func decimalEqual(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
         .integer(ValueOrder.equal(number(left), number(right)) ? 1 : 0)
     }
@@ -128,7 +129,7 @@ package enum SQLFunctions {
         return DecimalText.parse(text).map { .decimal($0) } ?? .null
     }
 
-    /// Returns a result; instants are in microseconds.
+    /// Returns the result as a stored value; instants are in microseconds.
     static func plain(_ value: Value) -> SQLValue {
         switch value {
         case .bool(let value): .integer(value ? 1 : 0)

@@ -1,4 +1,4 @@
-// SearchRenderer: renders searches of a table's search index, which only SQLite on a device has.
+// SearchRenderer: renders searches in a table's search index, which only SQLite on a device has.
 
 extension TableSchema {
     /// The name of the table's search index.
@@ -6,16 +6,17 @@ extension TableSchema {
 }
 
 extension Identifier {
-    /// The key that SQLite itself gives each row of a table.
+    /// The key that SQLite assigns to each row of a table.
     package static let rowKey = Identifier("_rowid_")
     /// The key of a row that a ranked search found.
     package static let searchKey = Identifier("tideline.key")
-    /// How well a row matches a ranked search.
+    /// The rank of a row in a ranked search.
     package static let searchRank = Identifier("tideline.rank")
 }
 
 extension QueryExpression {
-    /// The searches that a row must match, and the rest of the condition; nil if none of the searches has a rank.
+    /// The searches that a row must match, and the rest of the condition; nil if no search has a
+    /// rank.
     package var rankedSearch: (search: String, rest: QueryExpression?)? {
         var searches: [String] = []
         var rest: [QueryExpression] = []

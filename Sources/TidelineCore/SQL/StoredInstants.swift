@@ -1,21 +1,22 @@
-// StoredInstants: instants in filters and orders.
+// StoredInstants: the precision of instants in filters and orders.
 //
-// The wire, and so every device, has milliseconds, cut towards the past. A filter has to find the same rows on the
-// server and on a device. Columns of instants are therefore cut before they are compared, even if another program wrote
-// the microseconds. Literals keep their digits, as they do on devices.
+// The wire format, and therefore every device, has milliseconds, rounded down. A filter has to find
+// the same rows on the server and on a device. Columns of instants are therefore truncated before
+// they are compared, even if another program wrote microseconds. Literals keep their digits, as
+// they do on devices.
 //
-// `updatedAt` alone is exact in comparisons with literals and as a key of an order, because clients page by it: if it
-// were cut, `updatedAt gt T` would miss a row that is committed later in the millisecond T. In comparisons with other
-// columns and in functions it is cut, too.
+// Only `updatedAt` is exact in comparisons with literals and as a sort key, because clients page by
+// it: if it were truncated, `updatedAt gt T` would miss a row that is committed later in the
+// millisecond T. In comparisons with other columns and in functions, `updatedAt` is truncated too.
 
 import Foundation
 
-/// The meaning in filters and orders of instants that a server stores in microseconds.
+/// The precision, in filters and orders, of instants that a server stores in microseconds.
 package enum StoredInstants {
-    /// The name of `updatedAt` in expressions where it is exact; no column has such a name.
+    /// The name of `updatedAt` in expressions in which it is exact; no column has this name.
     fileprivate static let exactUpdate = "\u{0}updatedAt"
 
-    /// Returns the value for a name in an expression from ``QueryExpression/namingExactUpdates``.
+    /// Returns the value of a name in an expression from ``QueryExpression/namingExactUpdates``.
     ///
     /// - Parameters:
     ///   - name: A name in the expression.
@@ -41,7 +42,7 @@ package enum StoredInstants {
         return .integer(Timestamp(microseconds: time).cutToMilliseconds.microseconds)
     }
 
-    /// Returns a sort key in the form of a next link.
+    /// Returns the value of a sort key as a next link contains it.
     package static func key(
         _ stored: SQLValue,
         of column: String,
@@ -52,7 +53,7 @@ package enum StoredInstants {
 }
 
 extension QueryExpression {
-    /// The expression with a different name for `updatedAt` in the places where it is exact.
+    /// The expression with a different name for `updatedAt` wherever it is exact.
     package var namingExactUpdates: QueryExpression {
         guard contains({ $0 == .field(SystemColumn.updatedAt) }) else { return self }
         return isUpdate ? Self.exactUpdate : replacing(\.namingExactUpdates)
@@ -66,7 +67,7 @@ extension QueryExpression {
 }
 
 extension QueryExpression.Kind {
-    /// The same for a comparison of `updatedAt`; nil for others.
+    /// The same comparison with the exact name for `updatedAt`; nil for other kinds.
     fileprivate var namingExactUpdates: QueryExpression.Kind? {
         switch self {
         case .compare(let comparison, let left, let right) where left.isUpdate && right.isLiteral:
@@ -86,7 +87,7 @@ extension QueryExpression.Kind {
         }
     }
 
-    /// Returns `in` as a chain of comparisons, which are exact with literals.
+    /// Returns `in` as a chain of comparisons, because comparisons with literals are exact.
     private static func chain(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]

@@ -1,22 +1,22 @@
-// SchemaDifference: a mismatch between the tables of an app and those of a server, described in words.
+// SchemaDifference: a mismatch between the tables of an app and of a server, described in words.
 
 /// A difference between the tables of an app and those of a server.
 public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
     /// The table.
     public let table: String
-    /// The column; nil for a difference of the whole table.
+    /// The column; nil if the difference concerns the whole table.
     public let column: String?
-    /// The difference, and the remedy.
+    /// A description of the difference, and how to fix it.
     public let reason: String
 
-    /// Creates a difference, for an app's tests.
+    /// Creates a difference, for use in an app's tests.
     public init(table: String, column: String? = nil, reason: String) {
         self.table = table
         self.column = column
         self.reason = reason
     }
 
-    /// The table or column, and the reason.
+    /// The table or column, followed by the reason.
     public var description: String {
         let name = column.map { "\(table).\($0)" } ?? table
         return "\(name): \(reason)"
@@ -24,9 +24,9 @@ public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension SchemaDocument {
-    /// Returns the differences between these tables of an app and the tables of a server.
+    /// Returns the differences between an app's tables and a server's tables.
     ///
-    /// `tideline schema --check` compares in the same way. In a test of an app:
+    /// `tideline schema --check` makes the same comparison. In an app's tests:
     ///
     /// ```swift
     /// let app = try SchemaDocument(of: [Customer.self, Job.self])
@@ -34,13 +34,15 @@ extension SchemaDocument {
     /// #expect(app.differences(from: server).isEmpty)
     /// ```
     ///
-    /// Tables, columns, types, rules and references are compared if both documents state them. Columns of the server
-    /// that the app lacks are not differences unless the server requires a value, because an app keeps columns that it
-    /// does not know. A reference to a table that the server's document lacks is not compared. Names are compared
-    /// ignoring letter case, and those of columns also with their former names.
+    /// Tables, columns, types, rules, and references are compared if both documents state them. A
+    /// server column that the app lacks is a difference only if the server requires a value,
+    /// because an app keeps columns that it does not know. A reference to a table that the server's
+    /// document lacks is not compared. Names are compared without regard to letter case; column
+    /// names are also compared with their former names.
     ///
     /// - Parameter server: The document of the server.
-    /// - Returns: The differences, in the order of the app's tables and columns; none if they match.
+    /// - Returns: The differences, in the order of the app's tables and columns; empty if the
+    ///   documents match.
     public func differences(from server: SchemaDocument) -> [SchemaDifference] {
         let parts = parts.intersection(server.parts)
         return tables.flatMap { table -> [SchemaDifference] in
@@ -104,15 +106,15 @@ private struct SchemaComparison {
             }
     }
 
-    /// Returns whether the app has a column under one of its former names.
+    /// Returns whether the app declares a column by one of its former names.
     private func isAliased(_ column: ColumnDefinition) -> Bool {
         server.schema.aliases.contains { old, new in
             new == column.name && app.schema.column(matching: old) != nil
         }
     }
 
-    /// Returns why a property of the app does not hold every value of the server's column, or the reverse; nil if
-    /// the types match.
+    /// Returns why an app's property cannot store every value of the server's column, or the
+    /// reverse; nil if the types match.
     private static func typeProblem(_ app: ColumnType, _ server: ColumnType) -> String? {
         switch (app, server) {
         case (.enumeration(let app), .enumeration(let server)):
@@ -128,7 +130,7 @@ private struct SchemaComparison {
                 : "the app's enum has its cases in another order than the server, which compares "
                     + "them by position. Use the order of the server: "
                     + server.map { "'\($0)'" }.joined(separator: ", ")
-        // An enum of an app is stored as its raw value, and the server may accept any string.
+        // An app stores an enum as its raw value, and the server may accept any string.
         case (.enumeration, .string), (.string, .enumeration), (.string, .guid), (.string, .date),
             (.string, .time):
             return nil
@@ -171,7 +173,8 @@ private struct SchemaComparison {
             }
     }
 
-    /// Returns the name that a column of the app has on the server; its own if the server has no such column.
+    /// Returns the server's name for a column of the app; the app's name if the server has no such
+    /// column.
     private func current(_ column: String) -> String {
         server.schema.column(matching: column)?.name ?? column
     }
@@ -179,7 +182,7 @@ private struct SchemaComparison {
     // MARK: - References
 
     private var references: [SchemaDifference] {
-        // A reference of the app may have a former name of its column, or another letter case.
+        // In the app, a reference may use a former name of its column or a different letter case.
         let own = Dictionary(
             app.references.map { (key(of: $0.key), (column: $0.key, reference: $0.value)) },
             uniquingKeysWith: { first, _ in first }
@@ -192,7 +195,8 @@ private struct SchemaComparison {
         return columns.sorted { SchemaDocument.precedes($0, $1) }.compactMap { key in
             let (one, two) = (own[key], others[key])
             if let one, let two, Self.isSame(one.reference, two.reference) { return nil }
-            // A server names no table that the caller may not read; that it lacks the table is a difference already.
+            // A server's document omits tables that the caller may not read; the missing table is
+            // already reported as a difference.
             if let one, two == nil, document.table(matching: one.reference.table) == nil {
                 return nil
             }
@@ -201,7 +205,7 @@ private struct SchemaComparison {
         }
     }
 
-    /// Returns the name of the server's column in lower case, by which references are compared.
+    /// Returns the server's column name in lower case, which is the key for comparing references.
     private func key(of column: String) -> String { current(column).lowercased() }
 
     private static func isSame(

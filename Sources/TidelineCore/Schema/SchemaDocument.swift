@@ -1,21 +1,23 @@
-// SchemaDocument: the tables of an app or a server as a JSON document, with which each side can compare the other.
+// SchemaDocument: the tables of an app or a server as a JSON document, so that the two sides can be
+// compared.
 //
-// `tables` has the form of `tables` in a server's configuration, so that a part of a document can be pasted there.
-// docs/table-rules.md, "Schema", specifies it.
+// `tables` has the format of `tables` in a server's configuration, so that parts of a document can
+// be pasted there. docs/table-rules.md, "Schema", has the specification.
 
 /// The tables that an app or a server declares.
 ///
-/// A server answers `GET /$schema` with it. An app writes the document of its models for `tideline schema`:
+/// A server returns this document for `GET /$schema`. An app writes the document of its models for
+/// `tideline schema`:
 ///
 /// ```swift
 /// try SchemaDocument(of: [Customer.self, Job.self]).json.write(toFile: "schema.json", …)
 /// ```
 ///
-/// The tables themselves are not public. Use ``json``, or compare two documents with ``differences(from:)``.
+/// The tables are not public. Use ``json``, or compare two documents with ``differences(from:)``.
 public struct SchemaDocument: Hashable, Sendable {
-    /// A kind of facts that a document states; two documents are compared in the kinds that both state.
+    /// A kind of fact in a document; two documents are compared by the kinds that both contain.
     package enum Part: String, Hashable, Sendable, CaseIterable {
-        /// Names, types, nullability and defaults of the columns.
+        /// The names, types, nullability, and defaults of the columns.
         case columns
         /// The rules of columns and tables.
         case rules
@@ -25,9 +27,9 @@ public struct SchemaDocument: Hashable, Sendable {
 
     /// A reference from a column to the rows of a table.
     package struct Reference: Hashable, Sendable {
-        /// The table whose ids the column has.
+        /// The table whose ids the column contains.
         package var table: String
-        /// The effect of a delete of the referenced row, in the words of the configuration.
+        /// The effect of deleting the referenced row, with the name from the configuration.
         package var onDelete: String
 
         package init(table: String, onDelete: String) {
@@ -38,11 +40,11 @@ public struct SchemaDocument: Hashable, Sendable {
 
     /// A table of a document.
     package struct Table: Hashable, Sendable {
-        /// The name, the columns in the order of their declaration, the rules, and the former names of columns.
+        /// The name, the columns in declaration order, the rules, and the former names of columns.
         package var schema: TableSchema
         /// The references by column.
         package var references: [String: Reference]
-        /// The column with the user who owns a row, which the server sets.
+        /// The column that contains the owner of a row, which the server sets.
         package var owner: String?
 
         package init(
@@ -69,12 +71,13 @@ public struct SchemaDocument: Hashable, Sendable {
         package var name: String { schema.name }
     }
 
-    /// The version of the format, which increases with a change that older readers would misunderstand.
+    /// The version of the format, which increases with each change that older readers would
+    /// misunderstand.
     package static let format: Int64 = 1
 
     /// The tables, in the byte order of their names.
     package let tables: [Table]
-    /// The kinds of facts that the document states.
+    /// The kinds of facts that the document contains.
     package let parts: Set<Part>
 
     package init(_ tables: [Table], parts: Set<Part> = Set(Part.allCases)) {
@@ -82,15 +85,15 @@ public struct SchemaDocument: Hashable, Sendable {
         self.parts = parts
     }
 
-    /// Reads a document, such as one that `tideline schema` printed or that ``json`` returned.
+    /// Reads a document, for example one that `tideline schema` printed or that ``json`` returned.
     ///
     /// ```swift
     /// let server = try SchemaDocument(json: String(contentsOfFile: "server.json", encoding: .utf8))
     /// ```
     ///
-    /// Members that this version does not know are ignored.
+    /// JSON members that this version does not know are ignored.
     ///
-    /// - Throws: ``JSONError`` if the text is not a schema document, or has a different format.
+    /// - Throws: ``JSONError`` if the text is not a schema document or has a different format.
     public init(json: String) throws { try self.init(Array(json.utf8)) }
 
     /// Returns the table with this name, in any letter case.
@@ -100,7 +103,7 @@ public struct SchemaDocument: Hashable, Sendable {
             ?? tables.first { $0.name.lowercased() == lowered }
     }
 
-    /// Returns whether a name precedes another one in the byte order.
+    /// Returns whether a name precedes another name in byte order.
     static func precedes(_ one: String, _ two: String) -> Bool {
         one.utf8.lexicographicallyPrecedes(two.utf8)
     }
@@ -109,7 +112,7 @@ public struct SchemaDocument: Hashable, Sendable {
 // MARK: - JSON
 
 extension SchemaDocument {
-    /// The document as JSON with a line for each column, which is the same each time.
+    /// The document as JSON, with one line per column; equal documents have equal text.
     public var json: String { String(decoding: bytes(isPretty: true), as: UTF8.self) + "\n" }
 
     /// Returns the document as JSON.
@@ -119,7 +122,7 @@ extension SchemaDocument {
         return writer.bytes
     }
 
-    /// The tables as the `tables` of a server's configuration file, which has no other key.
+    /// The tables as a server configuration file with `tables` as its only key.
     package var configuration: String {
         var writer = SchemaWriter(isPretty: true)
         writer.object { writer in
@@ -134,7 +137,7 @@ extension SchemaDocument {
 extension SchemaDocument {
     /// The SHA-256 of the names and fingerprints of all tables, in hexadecimal digits.
     ///
-    /// It does not depend on the order of columns.
+    /// The order of columns does not matter.
     public var fingerprint: String {
         var hash = SHA256()
         for table in tables {
@@ -144,7 +147,7 @@ extension SchemaDocument {
         return Self.hexadecimal(hash.finish())
     }
 
-    /// Returns the entity tag of a document, which differs for each body.
+    /// Returns the entity tag of a document, which is different for each body.
     package static func tag(of body: [UInt8]) -> String {
         String(hexadecimal(SHA256.hash(body)).prefix(32))
     }
@@ -159,7 +162,8 @@ extension SchemaDocument {
 }
 
 extension SchemaDocument.Table {
-    /// The SHA-256 of the table as JSON with sorted members and without white space, in hexadecimal digits.
+    /// The SHA-256 of the table as JSON with sorted members and no white space, in hexadecimal
+    /// digits.
     package var fingerprint: String {
         var sorted = self
         sorted.schema.columns.sort { SchemaDocument.precedes($0.name, $1.name) }

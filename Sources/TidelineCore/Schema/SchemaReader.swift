@@ -1,5 +1,5 @@
-// SchemaReader: reads a SchemaDocument from JSON. Members that it does not know are ignored, so that a newer side may
-// state more.
+// SchemaReader: reads a SchemaDocument from JSON. It ignores unknown members, because a newer
+// version may write more.
 
 import Foundation
 
@@ -18,7 +18,7 @@ extension SchemaDocument {
 /// A reader of one document.
 private struct SchemaReader {
     private var reader: JSONReader
-    /// The maximum number of tables, of columns of a table, and of rules of a table.
+    /// The maximum number of tables in a document, and of columns and of rules in a table.
     private static let countMax = 10_000
 
     init(_ reader: JSONReader) { self.reader = reader }
@@ -190,7 +190,7 @@ private struct SchemaReader {
 }
 
 extension Value {
-    /// Reads a JSON value as a value of a column type; nil if it is not a value of the type.
+    /// Reads a JSON value as a value of a column type; nil if the type does not include the value.
     fileprivate init?(json bytes: [UInt8], of type: ColumnType) {
         let read: Value? = bytes.withUnsafeBufferPointer { buffer in
             var reader = JSONReader(buffer)

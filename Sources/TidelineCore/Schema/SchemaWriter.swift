@@ -1,4 +1,5 @@
-// SchemaWriter: writes a SchemaDocument as JSON, for the wire without white space, for files with lines.
+// SchemaWriter: writes a SchemaDocument as JSON, without white space for the wire and with line
+// breaks for files.
 
 /// A writer of JSON objects with optional line breaks.
 struct SchemaWriter {
@@ -127,7 +128,7 @@ struct SchemaWriter {
 
     // MARK: - JSON
 
-    /// Writes an object with a line for each member.
+    /// Writes an object with one line per member.
     mutating func object(_ members: (inout SchemaWriter) -> Void) {
         braces(isPretty: isPretty, members)
     }

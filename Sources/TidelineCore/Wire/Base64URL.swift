@@ -1,7 +1,7 @@
-// Base64URL: RFC 4648 section 5.
+// Base64URL: the base64url encoding of RFC 4648 section 5.
 //
-// Unused bits in the last character must be zero, so that each sequence of bytes has only one encoding:
-// otherwise a token could be changed without breaking its signature.
+// Unused bits in the last character must be zero, so that each byte sequence has only one encoding.
+// Otherwise, a token could be changed without breaking its signature.
 
 /// The base64url encoding without padding, strictly decoded.
 package enum Base64URL {
@@ -28,7 +28,8 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Decodes base64url; nil for any other character, an impossible length, or unused bits that are not zero.
+    /// Decodes base64url; nil for any other character, an impossible length, or nonzero unused
+    /// bits.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? { decode(Array(text)) }
 
     /// Decodes contiguous bytes in the same way.

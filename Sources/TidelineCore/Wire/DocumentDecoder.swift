@@ -1,17 +1,18 @@
 // DocumentDecoder: decodes plain documents without the fixed cost of a JSONDecoder for each value.
 //
-// It decodes only what it decodes exactly as JSONDecoder does. Everything else, and every error, makes the result
-// invalid, and the caller decodes the document with JSONDecoder. Most nested values of a row have less than 200 bytes,
-// and most of the time of a JSONDecoder is the same for every document.
+// It decodes only what it decodes exactly as JSONDecoder does. Everything else, including every
+// error, makes the result invalid, and the caller decodes the document with JSONDecoder. Most
+// nested values of a row have fewer than 200 bytes, and most of a JSONDecoder's time is the same
+// for every document.
 
 import Foundation
 
-/// A decoder over one value of a document.
+/// A decoder of one value in a document.
 struct DocumentDecoder: Decoder {
-    /// A document while it is decoded.
+    /// A document that is being decoded.
     ///
-    /// A type that handles an error of this decoder could get a different result than with JSONDecoder, so the first
-    /// error makes the result invalid.
+    /// A type that handles an error of this decoder could get a different result than with
+    /// JSONDecoder, so the first error makes the whole result invalid.
     fileprivate final class Source {
         let tape: JSONTape
         var isExact = true
@@ -33,7 +34,7 @@ struct DocumentDecoder: Decoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// Decodes a document; nil if only JSONDecoder can.
+    /// Decodes a document; nil if only JSONDecoder can decode it.
     static func decode<T: Decodable>(_ type: T.Type, from text: String) -> T? {
         guard let tape = try? JSONTape(text) else { return nil }
         let source = Source(tape)
@@ -92,7 +93,7 @@ extension DocumentDecoder: SingleValueDecodingContainer {
     func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
     func decode(_ type: UInt64.Type) throws -> UInt64 { try integer(type) }
 
-    /// Reads an integer without a fraction and an exponent.
+    /// Reads an integer that has no fraction and no exponent.
     private func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
         guard node.kind == .number, let number = Integer(source.tape.text(node)) else {
             throw source.inexact()
@@ -102,7 +103,8 @@ extension DocumentDecoder: SingleValueDecodingContainer {
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T { try value(type) }
 
-    /// Decodes the types that JSONDecoder treats in its own way, and all others by their own initializer.
+    /// Decodes the types to which JSONDecoder gives special treatment, and all other types by their
+    /// initializer.
     fileprivate func value<T: Decodable>(_ type: T.Type) throws -> T {
         if type == Date.self {
             guard let date = Timestamp(try decode(String.self))?.appDate as? T else {
@@ -158,7 +160,7 @@ private struct DocumentMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return member
     }
 
-    /// Returns the member if it is there and not null.
+    /// Returns the member if it exists and is not null.
     private func present(_ key: Key) -> DocumentDecoder? {
         find(key).flatMap { $0.decodeNil() ? nil : $0 }
     }
@@ -251,7 +253,7 @@ private struct DocumentElements: UnkeyedDecodingContainer {
         return count
     }
 
-    /// Reads the next element, and goes on to the one after it.
+    /// Reads the next element and advances past it.
     private mutating func next<T>(_ read: (DocumentDecoder) throws -> T) throws -> T {
         guard !isAtEnd else { throw decoder.source.inexact() }
         let element = DocumentDecoder(source: decoder.source, place: place)

@@ -12,7 +12,7 @@ package enum HTTPDate {
         microseconds / 1_000_000 - (microseconds % 1_000_000 < 0 ? 1 : 0)
     }
 
-    /// Returns the preferred form, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Returns the preferred format, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     package static func text(microseconds: Int64) -> String {
         let seconds = wholeSeconds(microseconds: microseconds)
         let second = (seconds % 86400 + 86400) % 86400
@@ -47,11 +47,11 @@ package enum HTTPDate {
         text.unicodeScalars.append(Unicode.Scalar(zero + ones))
     }
 
-    /// Returns the seconds since 1970 for any of the three forms that a recipient must accept; nil for other
-    /// strings.
+    /// Returns the seconds since 1970 for any of the three formats that a recipient must accept;
+    /// nil for other strings.
     package static func seconds(_ text: String) -> Int64? {
         if let seconds = preferredSeconds(text) { return seconds }
-        // A '-' that is not between two words would be the sign of a number.
+        // A '-' that is not between two words would be read as the sign of a number.
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.allSatisfy({ $0.first?.isLetterOrDigit == true }),
             parts.allSatisfy({ $0.last?.isLetterOrDigit == true })
@@ -72,7 +72,7 @@ package enum HTTPDate {
         return seconds(year, words[1], words[2], words[3])
     }
 
-    /// Parses a number of at most four digits and nothing else.
+    /// Parses a string that consists of at most four digits.
     private static func number(_ text: Substring) -> Int64? {
         guard (1...4).contains(text.utf8.count),
             text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
@@ -80,7 +80,7 @@ package enum HTTPDate {
         return Int64(text)
     }
 
-    /// Parses the preferred form, which nearly all callers send; nil for any other string.
+    /// Parses the preferred format, which nearly all callers send; nil for any other string.
     private static func preferredSeconds(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8 { bytes in
@@ -100,7 +100,7 @@ package enum HTTPDate {
         }
     }
 
-    /// Parses a number of digits and nothing else.
+    /// Parses bytes that consist only of digits.
     private static func number(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
         var number: Int64 = 0
         for byte in digits {

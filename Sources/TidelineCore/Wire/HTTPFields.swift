@@ -1,6 +1,6 @@
-// HTTPFields: header fields in order, found without regard to case (RFC 9110 section 5.1).
+// HTTPFields: header fields in order, with case-insensitive names (RFC 9110 section 5.1).
 
-/// The header fields of a request or a response.
+/// The header fields of a request or response.
 public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Sequence {
     /// One header field.
     public struct Field: Sendable, Hashable {
@@ -9,21 +9,22 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
         /// The value without surrounding white space.
         public var value: String
 
-        /// Whether the field has this name, in any letter case.
+        /// Returns whether the field has this name, in any letter case.
         package func isNamed(_ name: String) -> Bool { HTTPFields.same(self.name, name) }
     }
 
     private var fields: [Field] = []
 
-    /// No fields.
+    /// Creates an empty collection of fields.
     public init() {}
 
-    /// Fields in the order of the literal.
+    /// Creates fields in the order of the literal.
     public init(dictionaryLiteral elements: (String, String)...) {
         fields = elements.map { Field(name: $0, value: $1) }
     }
 
-    /// The values of a field joined by `, `, or nil; setting a value replaces all fields of that name.
+    /// The values of all fields with this name, joined by `, `, or nil; setting a value replaces
+    /// all fields with this name.
     public subscript(name: String) -> String? {
         get {
             var result: String?
@@ -43,10 +44,11 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
         fields.append(Field(name: name, value: value))
     }
 
-    /// The fields in order.
+    /// Iterates over the fields in order.
     public func makeIterator() -> IndexingIterator<[Field]> { fields.makeIterator() }
 
-    /// Whether a byte is a letter, a digit, or one of `-`, `_` and `.`, as in the names of usual fields.
+    /// Returns whether a byte is a letter, a digit, `-`, `_` or `.`, as in the names of common
+    /// fields.
     package static func isNameByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -1,10 +1,10 @@
-// JSONEquality: compares two documents by value, whatever their spelling.
+// JSONEquality: compares two documents by value, regardless of their spelling.
 //
-// The comparison is exact: numbers are compared by their digits, strings by their bytes, and true is not 1. The order
-// of members does not matter, that of elements does.
+// The comparison is exact: numbers are compared by their digits, strings by their bytes, and true
+// does not equal 1. The order of members does not matter, but the order of elements does.
 
 extension JSON {
-    /// Returns whether both strings are documents with the same value.
+    /// Returns whether both strings are JSON documents with the same value.
     package static func isSame(_ one: String, _ two: String) -> Bool {
         if one.hasSameBytes(as: two) { return true }
         guard let first = JSONTree(one) else { return false }
@@ -13,7 +13,7 @@ extension JSON {
 }
 
 extension JSON {
-    /// The elements of an array, in order; nil for another document.
+    /// The elements of an array, in order; nil for any other document.
     package var elements: [JSONElement]? {
         Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)
@@ -35,7 +35,8 @@ extension JSON {
     }
 }
 
-/// An element of an array; two elements are equal if their values are, however they are written.
+/// An element of an array; two elements are equal if their values are equal, regardless of
+/// spelling.
 package struct JSONElement: Hashable, Sendable {
     package let text: String
     private let tree: JSONTree
@@ -60,7 +61,7 @@ package struct JSONElement: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(tree) }
 }
 
-/// A JSON document as a tree that compares by value.
+/// A JSON document as a tree that is compared by value.
 private indirect enum JSONTree: Hashable, Sendable {
     case null
     case bool(Bool)
@@ -101,11 +102,11 @@ private indirect enum JSONTree: Hashable, Sendable {
     }
 }
 
-/// A number as its digits without zeros at both ends, and the exponent of the last digit.
+/// A number as its digits without zeros at either end, and the exponent of the last digit.
 private struct ExactNumber: Hashable, Sendable {
     private var isNegative = false
     private var digits: [UInt8] = []
-    /// The exponent as a string, because it may exceed any integer.
+    /// The exponent as a string, because it can exceed the range of any integer type.
     private var power = "0"
 
     /// `text` is a JSON number.

@@ -1,4 +1,4 @@
-// JSONReader+Text: strings and numbers of a JSON text, as spans and as values.
+// JSONReader+Text: the strings and numbers in a JSON text, as spans and as values.
 
 extension JSONReader {
     mutating func stringSpan() throws -> Span {
@@ -110,18 +110,18 @@ extension JSONReader {
         return index + 2
     }
 
-    /// Returns whether a name is exactly this UTF-8 string.
+    /// Returns whether a name equals this UTF-8 string.
     package func matches(_ span: Span, _ name: [UInt8]) -> Bool {
         matches(span, name, 0..<name.count)
     }
 
-    /// Returns whether a name is exactly this string, without escapes.
+    /// Returns whether a name equals this string and is written without escapes.
     package func reads(_ span: Span, _ name: String) -> Bool {
         !span.isEscaped && name.utf8.count == span.range.count
             && name.utf8.elementsEqual(UnsafeBufferPointer(rebasing: bytes[span.range]))
     }
 
-    /// Returns whether a name is exactly this part of a UTF-8 string.
+    /// Returns whether a name equals this part of a UTF-8 string.
     package func matches(_ span: Span, _ names: [UInt8], _ part: Range<Int>) -> Bool {
         if span.isEscaped { return text(span).utf8.elementsEqual(names[part]) }
         guard span.range.count == part.count else { return false }

@@ -1,25 +1,25 @@
-// JSONReader: JSON from bytes.
+// JSONReader: reads JSON from bytes.
 //
-// It rejects, with the position: invalid UTF-8, lone surrogates, control characters in strings, duplicate names,
-// depth over the limit, and bytes after the value. Numbers are returned as spans of text, so that integers stay
-// exact. The order of calls:
+// The reader rejects the following, and reports the position: invalid UTF-8, lone surrogates,
+// control characters in strings, duplicate names, depth over the limit, and bytes after the value.
+// Numbers are returned as spans of text, so that integers stay exact. The order of calls:
 //
 //     value() -> { beginObject() { nextMember() value() }* | beginArray() { nextElement() value() }* }
 //
-// A span points into the bytes; it is valid as long as they are.
+// A span points into the bytes and is valid as long as they are.
 
 /// An error in a JSON text, with its position and the expected text.
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The offset of the first wrong byte.
+    /// The offset of the first invalid byte.
     public var position: Int
-    /// The description of the error.
+    /// A description of the error.
     public var message: String
 
-    /// The message with its position.
+    /// The message followed by the position.
     public var description: String { "\(message) at byte \(position)" }
 }
 
-/// A strict pull reader of JSON bytes (RFC 8259), which builds no tree.
+/// A strict pull reader for JSON bytes (RFC 8259), which builds no tree.
 package struct JSONReader {
     /// The maximum nesting depth of objects and arrays.
     package static let depthMax = 64
@@ -27,9 +27,9 @@ package struct JSONReader {
     package enum Token {
         case null
         case bool(Bool)
-        /// A number, by its range.
+        /// A number, as its range in the bytes.
         case number(Range<Int>)
-        /// A string, by the span between the quotes.
+        /// A string, as the span between its quotes.
         case string(Span)
         /// An object, whose opening brace is the next byte.
         case object
@@ -37,7 +37,7 @@ package struct JSONReader {
         case array
     }
 
-    /// The inside of a string, and whether it has to be unescaped.
+    /// The content of a string, and whether it contains escapes.
     package struct Span {
         package var range: Range<Int>
         package var isEscaped: Bool
@@ -49,8 +49,8 @@ package struct JSONReader {
     private var depth = 0
     private var isFirst = false
 
-    /// `outside` is the number of objects and arrays around the values whose depth is limited, such as those of
-    /// a batch around the bodies of its requests.
+    /// `outside` is the number of enclosing objects and arrays that do not count toward the depth
+    /// limit, such as those of a batch around the body of a request.
     package init(_ bytes: UnsafeBufferPointer<UInt8>, outside: Int = 0) {
         self.bytes = bytes
         depthMax = Self.depthMax + outside
@@ -135,7 +135,7 @@ package struct JSONReader {
 
     /// Returns the next member's name after reading its colon, or nil after the closing brace.
     ///
-    /// The caller has to detect duplicate names, because it knows its columns.
+    /// The caller must detect duplicate names, because only the caller knows the columns.
     package mutating func nextMember() throws -> Span? {
         guard try nextPart(closing: UInt8(ascii: "}"), "',' or '}' is expected") else { return nil }
         guard current == UInt8(ascii: "\"") else { throw failure("a member name is expected") }
@@ -146,7 +146,7 @@ package struct JSONReader {
         return name
     }
 
-    /// Returns whether another element follows; false after the closing bracket.
+    /// Returns true before the next element; false after the closing bracket.
     package mutating func nextElement() throws -> Bool {
         try nextPart(closing: UInt8(ascii: "]"), "',' or ']' is expected")
     }
@@ -173,7 +173,7 @@ package struct JSONReader {
 // MARK: - Whole values
 
 extension JSONReader {
-    /// Checks any value, rejecting duplicate names in it, and returns its span.
+    /// Checks any value, rejects duplicate names in it, and returns its span.
     package mutating func rawValue() throws -> Range<Int> {
         skipSpace()
         let start = position
@@ -181,9 +181,10 @@ extension JSONReader {
         return start..<position
     }
 
-    /// Checks the rest of a value whose first token was read.
+    /// Checks the rest of a value whose first token has been read.
     ///
-    /// Without `checksNames` a name may occur twice, because another reader checks the value again.
+    /// If `checksNames` is false, duplicate names are accepted, because another reader checks the
+    /// value again.
     package mutating func skip(_ token: Token, checksNames: Bool = true) throws {
         switch token {
         case .object:
@@ -202,9 +203,9 @@ extension JSONReader {
     }
 }
 
-/// The names of an object's members, to detect duplicates.
+/// The names of an object's members, for detecting duplicates.
 package struct MemberNames {
-    /// The names of a small object, which are compared one by one, while none has escapes.
+    /// The names of a small object, which are compared one by one as long as none has escapes.
     private var few: [Range<Int>] = []
     /// The names of any other object.
     private var many: Set<[UInt8]> = []
@@ -213,7 +214,7 @@ package struct MemberNames {
 
     package init() {}
 
-    /// Adds a name; all names must be of the same reader.
+    /// Adds a name; all names must come from the same reader.
     package mutating func insert(_ name: JSONReader.Span, _ reader: JSONReader) throws {
         guard insertsNew(name, reader) else {
             throw reader.failure("duplicate member name", at: name.range.lowerBound)

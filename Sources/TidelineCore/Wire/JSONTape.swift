@@ -1,6 +1,6 @@
-// JSONTape: the values of a document in the order of the text, each with the position after its last part.
+// JSONTape: the values of a document in text order, each with the index after its last part.
 
-/// The values of a checked document, which are found without parsing it again.
+/// The values of a checked document, which can be found without parsing the document again.
 struct JSONTape {
     enum Kind {
         case null, yes, no, number, string, escaped, object, array
@@ -12,7 +12,7 @@ struct JSONTape {
         var range: Range<Int>
         /// The index after the value's last part.
         ///
-        /// The parts of an object are names and values, in turns.
+        /// The parts of an object are alternating names and values.
         var end: Int
     }
 

@@ -1,11 +1,12 @@
-// PlainText: scans eight bytes at a time.
+// PlainText: scans text eight bytes at a time.
 
-/// A scan for the end of the part of a JSON string that has no escapes.
+/// A scan for the first byte of a JSON string that needs an escape.
 package enum PlainText {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highBits: UInt64 = 0x8080_8080_8080_8080
 
-    /// Returns the offset of the first control character, quote or backslash from `start` on, or the count.
+    /// Returns the offset of the first control character, quote, or backslash at `start` or later,
+    /// or the count if there is none.
     ///
     /// Also returns whether all bytes before the offset are ASCII.
     package static func end(
@@ -17,8 +18,8 @@ package enum PlainText {
         var high: UInt64 = 0
         while index + 8 <= bytes.count {
             let word = base.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            // The high bit of a byte is set if the byte is below 0x20, or equal to the character. A borrow may also
-            // set that of the next byte, which only causes a closer check.
+            // The high bit of a byte is set if the byte is below 0x20 or equals the character. A
+            // borrow may also set the high bit of the next byte, which only causes a closer check.
             let control = (word &- ones &* 0x20) & ~word
             let quote = (word ^ ones &* 0x22) &- ones
             let slash = (word ^ ones &* 0x5C) &- ones

@@ -1,7 +1,7 @@
 // SHA256: the hash of FIPS 180-4, for digests that server and client both compute.
 //
-// It is implemented here because the core uses no library: CryptoKit does not exist on Linux, and libcrypto not on
-// Apple platforms. Decision 0051 has measurements.
+// The hash is implemented here because the core uses no libraries: CryptoKit does not exist on
+// Linux, and libcrypto does not exist on Apple platforms. Decision 0051 has the measurements.
 
 /// An incremental SHA-256 hash.
 package struct SHA256: Sendable {
@@ -11,13 +11,13 @@ package struct SHA256: Sendable {
         0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A,
         0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19
     )
-    /// Bytes that do not fill a block yet.
+    /// The bytes that do not fill a block yet.
     private var pending: [UInt8] = []
     private var count: UInt64 = 0
 
     package init() { pending.reserveCapacity(2 * Self.blockSize) }
 
-    /// The hash of `bytes`.
+    /// Returns the hash of `bytes`.
     package static func hash(_ bytes: some Sequence<UInt8>) -> [UInt8] { hash(Array(bytes)) }
 
     package static func hash(_ bytes: [UInt8]) -> [UInt8] {
@@ -30,7 +30,7 @@ package struct SHA256: Sendable {
         bytes.withUnsafeBufferPointer { update($0) }
     }
 
-    /// Adds a string and a byte after it.
+    /// Adds a string, followed by a byte.
     package mutating func update(_ text: String, endedBy byte: UInt8) {
         var text = text
         text.withUTF8 { update($0) }
@@ -57,7 +57,7 @@ package struct SHA256: Sendable {
         pending.append(contentsOf: whole[place...])
     }
 
-    /// Returns the first bytes of the hash, at most 32; no bytes may be added afterwards.
+    /// Returns the first bytes of the hash, at most 32; no more bytes may be added after this call.
     package mutating func finish(prefix length: Int = 32) -> [UInt8] {
         let bits = count &* 8
         pending.append(0x80)
@@ -82,7 +82,7 @@ package struct SHA256: Sendable {
     /// The hash in lower-case hexadecimal digits.
     package mutating func finishHex() -> String { Self.hex(finish()) }
 
-    /// Returns the bytes in hexadecimal, two digits for each.
+    /// Returns the bytes in hexadecimal, with two digits per byte.
     package static func hex(_ bytes: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []
@@ -152,7 +152,7 @@ package struct SHA256: Sendable {
         word &>> bits | word &<< (32 &- bits)
     }
 
-    /// The first 32 bits of the fractions of the cube roots of the first 64 primes.
+    /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
     private static let constants: [UInt32] = [
         0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4,
         0xab1c_5ed5, 0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe,

@@ -1,7 +1,7 @@
 // Timestamp: an instant as whole microseconds since 1970, and its ISO 8601 text.
 //
-// Integer arithmetic only (days from civil, Howard Hinnant's algorithm): no calendar, no locale, no
-// rounding. Text is truncated to three decimals, never rounded up (protocol.md, "Rows").
+// Uses integer arithmetic only (Howard Hinnant's days-from-civil algorithm): no calendar, no
+// locale, no rounding. Text is truncated to three decimals, never rounded up (protocol.md, "Rows").
 
 package import Foundation
 
@@ -15,10 +15,11 @@ package struct Timestamp: Hashable, Sendable, Comparable {
         self.microseconds = microseconds
     }
 
-    /// Rounds a `Date` to the nearest microsecond, and to the years 1 to 9999.
+    /// Creates an instant from a `Date`, rounded to the nearest microsecond and limited to the
+    /// years 1 to 9999.
     ///
-    /// The `Date` of a whole millisecond becomes that millisecond. A `Date` more than 270 years from 2001 has
-    /// less than microsecond precision, and is rounded to the nearest millisecond.
+    /// The `Date` of a whole millisecond becomes that millisecond. A `Date` more than 270 years
+    /// from 2001 has less than microsecond precision, and is rounded to the nearest millisecond.
     package init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
         if abs(milliseconds) < 1e15, date == Date(timeIntervalSince1970: milliseconds / 1000) {
@@ -38,8 +39,8 @@ package struct Timestamp: Hashable, Sendable, Comparable {
         self = min(max(Timestamp(microseconds: exact), .earliest), .latest)
     }
 
-    /// Rounds a `Date` to the nearest millisecond, as in columns and documents; nil outside the
-    /// years 1 to 9999.
+    /// Creates an instant from a `Date`, rounded to the nearest millisecond, as columns and
+    /// documents contain it; nil outside the years 1 to 9999.
     ///
     /// `Date.distantPast`, which is two days earlier, becomes the first instant of that range.
     package init?(millisecondOf date: Date) {
@@ -50,7 +51,7 @@ package struct Timestamp: Hashable, Sendable, Comparable {
         self = isBefore ? .earliest : Timestamp(microseconds: Int64(count) * 1000)
     }
 
-    /// The `Date` of a column or document; the first instant represents `Date.distantPast`.
+    /// The `Date` for a column or document; the earliest instant represents `Date.distantPast`.
     package var appDate: Date { self == .earliest ? .distantPast : date }
 
     private static let millisecondsMin = -62_135_596_800_000.0
@@ -66,9 +67,10 @@ package struct Timestamp: Hashable, Sendable, Comparable {
 
     /// The instant as a `Date` that converts back to the same instant.
     ///
-    /// A whole millisecond becomes the `Date` that `Date(timeIntervalSince1970:)` creates from its seconds, so
-    /// that an app gets back equal dates. More than 270 years from 2001, the instant is rounded to the
-    /// millisecond. Before the year 1 and after 9999, the result is the nearest instant of these years.
+    /// For a whole millisecond, the result equals the `Date` that `Date(timeIntervalSince1970:)`
+    /// creates from the seconds, so that an app gets equal dates back. More than 270 years from
+    /// 2001, the instant is rounded to the millisecond. Before the year 1 and after 9999, the
+    /// result is the nearest instant in that range.
     package var date: Date {
         let instant = inYears
         if instant.microseconds.isMultiple(of: 1000) {
@@ -91,21 +93,22 @@ package struct Timestamp: Hashable, Sendable, Comparable {
 
     /// The instant in the precision of the wire format: rounded down to the millisecond.
     ///
-    /// Before the year 1 and after 9999, the nearest instant of these years is used.
+    /// Outside the years 1 to 9999, the result is the nearest instant in that range.
     package var cutToMilliseconds: Timestamp {
         Timestamp(microseconds: inYears.milliseconds * 1000)
     }
 
-    /// The first instant of the next millisecond; nil after the last one.
+    /// The first instant of the next millisecond; nil if there is none.
     package var nextMillisecond: Timestamp? {
         let next = Timestamp(microseconds: cutToMilliseconds.microseconds + 1000)
         return next > .latest ? nil : next
     }
 
-    /// The nearest instant of the years 1 to 9999, the only ones that the wire format can express.
+    /// The nearest instant in the years 1 to 9999, which are the only years that the wire format
+    /// can express.
     private var inYears: Timestamp { min(max(self, .earliest), .latest) }
 
-    /// Whether the first instant is earlier.
+    /// Returns whether the first instant is earlier.
     package static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.microseconds < right.microseconds
     }
@@ -114,7 +117,7 @@ package struct Timestamp: Hashable, Sendable, Comparable {
 
     /// The wire format, `2026-11-20T20:32:22.404Z`: three decimals, truncated.
     ///
-    /// Before the year 1 and after 9999, the nearest instant of these years is used.
+    /// Outside the years 1 to 9999, the result is the nearest instant in that range.
     package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(24)
@@ -187,9 +190,9 @@ package struct Timestamp: Hashable, Sendable, Comparable {
 }
 
 extension Timestamp {
-    /// Parses `2026-11-20T20:32:22[.fraction](Z|±hh:mm)`; the fraction is truncated to microseconds.
+    /// Parses `2026-11-20T20:32:22[.fraction](Z|±hh:mm)`; truncates the fraction to microseconds.
     ///
-    /// Nil for any other string, for a day that does not exist, and for a missing offset.
+    /// Returns nil for any other string, for a day that does not exist, and for a missing offset.
     package init?(_ text: some StringProtocol) {
         var copy = String(text)
         guard let timestamp = copy.withUTF8({ Timestamp(utf8: UnsafeRawBufferPointer($0)) }) else {

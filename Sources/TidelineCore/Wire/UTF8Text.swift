@@ -1,10 +1,10 @@
-// UTF8Text: strings from bytes of a caller.
+// UTF8Text: creates strings from a caller's bytes.
 
 /// The conversion of a caller's bytes to strings.
 package enum UTF8Text {
     /// Returns a string, or nil if the bytes are not valid UTF-8.
     ///
-    /// Nearly all strings are ASCII, which is checked first, because that is much faster.
+    /// Nearly all strings are ASCII, so that check comes first, because it is much faster.
     package static func string(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var all: UInt8 = 0
         for byte in bytes { all |= byte }
@@ -12,9 +12,10 @@ package enum UTF8Text {
             ? String(decoding: bytes, as: UTF8.self) : String(validating: bytes, as: UTF8.self)
     }
 
-    /// Returns the beginning of a string, in whole code points, of at most this many bytes.
+    /// Returns the longest prefix of a string that has at most this many bytes and ends between
+    /// code points.
     ///
-    /// A character may have any number of bytes, so a limit of characters would not bound the size.
+    /// A character may have any number of bytes, so a limit on characters would not bound the size.
     package static func prefix(_ text: String, bytesMax: Int) -> String {
         guard text.utf8.count > bytesMax else { return text }
         var end = text.utf8.index(text.startIndex, offsetBy: bytesMax)

@@ -1,33 +1,34 @@
-// DatabasePool: connections that callers use on their own threads.
+// DatabasePool: a pool of connections that callers use on their own threads.
 //
-// A lookup costs a few microseconds, and a thread switch 25. One caller at a time uses a connection; there are never
-// more connections than callers at the same time.
+// A lookup takes a few microseconds, and a thread switch 25. Only one caller uses a connection at a
+// time, and there are never more connections than concurrent callers.
 
 import Synchronization
 
-/// A connection pool; each connection is used by one caller at a time.
+/// A connection pool in which one caller uses a connection at a time.
 package final class DatabasePool: Sendable {
     private struct State {
-        /// The free connections; nil after the pool was closed.
+        /// The free connections; nil after the pool is closed.
         var free: [Database]?
         var lent: [ObjectIdentifier: Database] = [:]
-        /// Whether each connection is closed when it is returned.
+        /// Whether connections are closed when they are returned.
         var isReleasing = false
-        /// The callers that wait until no connection is open.
+        /// The callers that are waiting until no connection is open.
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state: Mutex<State>
     private let open: @Sendable () throws -> Database
 
-    /// Creates a pool; the connections in `ready` are already open, because files are not always accessible.
+    /// Creates a pool; the connections in `ready` are already open, because files are not
+    /// accessible at all times.
     package init(ready: [Database] = [], open: @escaping @Sendable () throws -> Database) {
         self.open = open
         state = Mutex(State(free: ready))
     }
 
-    /// Lends a connection to `body`; `isUnusable` returns whether the connection has to be closed after an
-    /// error.
+    /// Lends a connection to `body`; `isUnusable` returns whether the connection must be closed
+    /// after an error.
     package func lend<Result>(
         isUnusable: (any Error) -> Bool = { _ in false },
         _ body: (Database) throws -> Result
@@ -64,14 +65,14 @@ package final class DatabasePool: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Closes the free connections, and every other one when it is returned.
+    /// Closes the free connections now, and each connection in use when it is returned.
     package func close() {
         state.withLock { $0.free = nil }
     }
 
-    /// Closes the free connections, and from now on every connection when it is returned.
+    /// Closes the free connections now, and from then on each connection when it is returned.
     ///
-    /// Returns after all connections are closed.
+    /// This method returns after all connections are closed.
     package func release() async {
         await withCheckedContinuation { continuation in
             let isClosed = state.withLock { state in
@@ -88,7 +89,7 @@ package final class DatabasePool: Sendable {
         }
     }
 
-    /// Keeps connections open again.
+    /// Keeps returned connections open again.
     package func keepOpen() {
         let waiting = state.withLock { state in
             state.isReleasing = false
@@ -98,7 +99,7 @@ package final class DatabasePool: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Interrupts the statements that run on connections in use.
+    /// Interrupts the running statements of connections in use.
     package func interrupt() {
         state.withLock { state in
             for database in state.lent.values { database.interrupt() }

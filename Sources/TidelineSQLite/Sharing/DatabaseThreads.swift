@@ -1,35 +1,37 @@
-// DatabaseThreads: threads that own one connection each and take jobs from one queue.
+// DatabaseThreads: threads that each own one connection and take jobs from a shared queue.
 //
-// SQLite blocks its thread, so it is called neither on Swift's pool nor on the event loops. `inline` is for tests
-// that need a fixed order of events: jobs run on the caller, one at a time.
+// SQLite blocks its thread, so it must run neither on Swift's thread pool nor on the event loops.
+// `inline` is for tests that need a fixed order of events: each job runs on the caller's thread,
+// one at a time.
 
 import Dispatch
 import Foundation
 import Synchronization
 
-/// A pool of database threads.
+/// A pool of database threads with one connection each.
 package final class DatabaseThreads: Sendable {
     package typealias Job = @Sendable (Database) -> Void
-    /// A job of a thread.
+    /// A job for one of the threads.
     ///
-    /// It receives the connection, or the error of reopening it, and returns a closure that reports its end.
+    /// The job receives the connection, or the error of reopening it, and returns a closure that
+    /// reports the result.
     private typealias Work = @Sendable (Result<Database, any Error>) -> Report
     private typealias Report = @Sendable () -> Void
 
     private struct State {
-        /// The queued jobs; jobs that were taken are nil until the array is compacted.
+        /// The queued jobs; a job that was taken is nil until the array is compacted.
         var jobs: [Work?] = []
         var next = 0
         var isStopped = false
-        /// The number of threads that have a connection.
+        /// The number of running threads.
         var running = 0
-        /// The callers that wait for the last of the threads to end.
+        /// The callers that are waiting for the last thread to end.
         var waiting: [CheckedContinuation<Void, Never>] = []
-        /// Whether a connection is closed when no job is queued, and reopened for the next one.
+        /// Whether the connection is closed when no job is queued, and reopened for the next job.
         var isReleasing = false
         /// Whether the next job gets a new connection.
         var isToReopen = false
-        /// The callers that wait until the connection is closed.
+        /// The callers that are waiting until the connection is closed.
         var releasing: [CheckedContinuation<Void, Never>] = []
 
         mutating func take() -> Work? {
@@ -37,7 +39,8 @@ package final class DatabaseThreads: Sendable {
             let job = jobs[next]
             jobs[next] = nil
             next += 1
-            // Under a lasting backlog the queue never becomes empty: it must not grow forever.
+            // Under a constant backlog, the queue never becomes empty, so taken jobs must be
+            // removed to limit its size.
             if next == jobs.count || next > 1024 && next * 2 > jobs.count {
                 jobs.removeFirst(next)
                 next = 0
@@ -49,14 +52,14 @@ package final class DatabaseThreads: Sendable {
     private let state = Mutex(State())
     private let wake = DispatchSemaphore(value: 0)
     private let count: Int
-    /// Reopens a connection that was closed by ``release()`` or ``reopen()``.
+    /// Reopens a connection that ``release()`` or ``reopen()`` has closed.
     private let open: (@Sendable () throws -> Database)?
-    /// The connection of the inline mode.
+    /// The connection for inline mode.
     private let inlineDatabase: Mutex<Database?>
 
-    /// Starts one thread for each connection.
+    /// Starts one thread per connection.
     ///
-    /// `open` reopens a connection after ``release()``; only a pool with one thread has it.
+    /// `open` reopens the connection after ``release()``; only a pool with one thread may pass it.
     package init(
         _ databases: [Database],
         name: String,
@@ -67,7 +70,8 @@ package final class DatabaseThreads: Sendable {
         inlineDatabase = Mutex(nil)
         state.withLock { $0.running = databases.count }
         for database in databases {
-            // The thread has the only reference, so that the connection is closed with its work.
+            // The thread gets the only reference, so that the connection is closed when the thread
+            // ends.
             let own = Mutex<Database?>(database)
             let thread = Thread { [self] in
                 if let database = own.withLock({ $0.take() }) { run(database) }
@@ -79,7 +83,7 @@ package final class DatabaseThreads: Sendable {
         }
     }
 
-    /// Runs every job immediately on the thread that submits it.
+    /// Creates a pool that runs every job immediately, on the thread that submits the job.
     package init(inline database: Database) {
         open = nil
         count = 0
@@ -104,7 +108,7 @@ package final class DatabaseThreads: Sendable {
             }
             let report = work(connection(&kept))
             closeIfReleasing(&kept)
-            // A caller that continues now finds the file closed.
+            // A caller that resumes now finds the file closed.
             report()
         }
     }
@@ -135,7 +139,8 @@ package final class DatabaseThreads: Sendable {
 
     /// Closes the connection after the queued jobs, and from then on after each job.
     ///
-    /// Returns after the connection is closed. A pool that cannot reopen its connection does nothing.
+    /// This method returns after the connection is closed. It does nothing if the pool cannot
+    /// reopen its connection.
     package func release() async {
         guard open != nil else { return }
         await withCheckedContinuation { continuation in
@@ -143,7 +148,7 @@ package final class DatabaseThreads: Sendable {
                 state.isReleasing = true
                 state.releasing.append(continuation)
             }
-            // After the end of the threads the connection is closed.
+            // After the threads have ended, the connection is already closed.
             if !submit({ _ in }) { endReleases() }
         }
     }
@@ -162,7 +167,8 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Makes the next job open a new connection, because the current one can no longer use its file.
+    /// Makes the next job open a new connection, because the current one can no longer use its
+    /// file.
     package func reopen() { state.withLock { $0.isToReopen = true } }
 
     private func ended() {
@@ -176,7 +182,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Queues a job; returns false, without queueing it, if the threads have ended.
+    /// Queues a job; returns false and does not queue the job if the threads have ended.
     @discardableResult
     package func submit(_ job: @escaping Job) -> Bool {
         enqueue {
@@ -220,7 +226,7 @@ package final class DatabaseThreads: Sendable {
         inlineDatabase.withLock { $0 = nil }
     }
 
-    /// Ends the threads as ``stop()`` does, and waits until their connections are closed.
+    /// Ends the threads like ``stop()``, and waits until their connections are closed.
     package func finish() async {
         stop()
         await withCheckedContinuation { continuation in

@@ -1,4 +1,5 @@
-// LockWait: how long and how often a connection tries to get a lock that another connection holds.
+// LockWait: the time and interval with which a connection retries a lock that another connection
+// holds.
 
 #if SQLCipher
 import CSQLCipher
@@ -6,17 +7,18 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// The wait for a lock that another connection holds, in equal short steps.
+/// The wait for a lock that another connection holds, in short steps of equal length.
 ///
-/// `sqlite3_busy_timeout` soon backs off to 100 ms between attempts, too long to catch a lock that is released briefly
-/// by a process that commits one transaction after another: the waiting process would fail with `SQLITE_BUSY`.
+/// `sqlite3_busy_timeout` soon waits 100 ms between attempts. That is too long to catch a lock that
+/// another process releases only briefly between consecutive transactions: the waiting process
+/// would fail with `SQLITE_BUSY`.
 package enum LockWait {
-    /// The milliseconds between two attempts.
+    /// The time between two attempts, in milliseconds.
     static let step: Int32 = 5
 
-    /// Sets the time after which statements of a connection fail if they cannot get a lock.
+    /// Sets the time after which a connection's statements fail if they cannot get a lock.
     ///
-    /// With 0 they do not wait.
+    /// If the time is 0, the statements do not wait.
     static func set(_ milliseconds: Int32, on handle: OpaquePointer) {
         sqlite3_busy_handler(
             handle,
@@ -31,7 +33,8 @@ package enum LockWait {
         )
     }
 
-    /// Whether a statement waits for another step after that many attempts; `limit` is in milliseconds.
+    /// Returns whether a statement waits another step after the given number of attempts; `limit`
+    /// is in milliseconds.
     package static func mayWait(after attempts: Int32, limit: Int) -> Bool {
         Int(attempts) * Int(step) < limit
     }

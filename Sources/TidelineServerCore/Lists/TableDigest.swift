@@ -8,7 +8,7 @@ package struct DigestRequest: Sendable {
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
-    /// The id after which the range begins, in the order of the bytes of ids.
+    /// The id after which the range begins, in byte order; nil for no lower bound.
     package var after: String?
     /// The last id of the range.
     package var upTo: String?

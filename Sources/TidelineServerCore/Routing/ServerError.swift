@@ -281,7 +281,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
             + "is slow. Retry shortly."
     )
 
-    /// The rejection of a row with too many ancestors to find out whether a pending cascade deletes one of them.
+    /// The rejection of a write because the row has too many ancestors to check for pending cascades.
     static let cascadePending = busy(
         "Rows that refer to deleted rows are still being deleted, and this row may be one of them. Retry shortly."
     )

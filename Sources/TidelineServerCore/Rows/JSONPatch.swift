@@ -118,7 +118,7 @@ package struct JSONPatch: Sendable {
         }
     }
 
-    /// Converts a value; the rules of the column are checked only for its last value.
+    /// Converts a value, or returns `.rejected` because a later step may replace the value.
     private func setting(
         _ column: ColumnDefinition,
         _ reader: inout JSONReader

@@ -40,7 +40,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
         public static let damaged = Self(.damaged)
         /// The file to be created already exists.
         public static let exists = Self(.exists)
-        /// The declared tables would lose stored data.
+        /// The declared tables are invalid, or do not match the stored tables.
         public static let schemaChange = Self(.schemaChange)
         /// Any other reason.
         public static let unavailable = Self(.unavailable)

@@ -128,7 +128,7 @@ package enum WriteDecision: Hashable, Sendable {
     case merge(since: Int64)
     /// Dropped, because the stored row wins. The answer contains the row.
     case keepStored
-    /// Rejected: a test of a JSON Patch failed. The answer contains the stored row.
+    /// Rejected: a `test` operation of a JSON Patch failed. The response contains the stored row.
     case testFailed
     /// Not executed: the row has changed since the write was decided.
     case outdated

@@ -10,7 +10,7 @@ import TidelineCore
 final class PreparedWrite: Sendable {
     let call: TableCall
     let write: WriteBatch.Write
-    /// The reason why the write is rejected unless it is a repeat.
+    /// The error to throw unless the idempotency ledger answers the write; nil for a valid request.
     let rejection: ServerError?
 
     init(call: TableCall, write: WriteBatch.Write, rejection: ServerError? = nil) {
@@ -330,7 +330,7 @@ struct WriteRoutes {
         }
     }
 
-    /// Adds the header that says that the row may have values of another writer.
+    /// Adds the header for a row that may contain values from another writer.
     private func noteResolved(_ outcome: WriteOutcome, in answer: inout ServerResponse) {
         guard outcome.isResolved || outcome.decision == .keepStored else { return }
         answer.headers.append("Tideline-Conflict", "resolved")

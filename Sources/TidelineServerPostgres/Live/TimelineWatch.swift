@@ -199,7 +199,7 @@ final class TimelineWatch: Sendable {
 
     // MARK: - Reported timestamps
 
-    /// Returns the tables with reported timestamps that are later than at the beginning of the history.
+    /// Returns the tables whose reported timestamp is later than the one they had when the history began.
     private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {
         let result = try connection.run(PostgresSchema.readTimelineTimestamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }

@@ -10,7 +10,7 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-/// The state that a replica must have reached for a page, and its actual state.
+/// The table clock that a replica must have reached to serve a page, and the clock that it has.
 final class ReplicaReach: Sendable {
     private let wanted: TableClock
     private let found = Mutex<TableClock?>(nil)

@@ -34,7 +34,7 @@ extension PostgresSchemaChange {
         return defaults
     }
 
-    /// Returns the expressions that were read before, by the names that the columns have after these steps.
+    /// Returns the stored default expressions, keyed by the column names after `steps`.
     func knownDefaults(
         of stored: TableDefinition?,
         after steps: [SchemaStep]

@@ -31,7 +31,9 @@ struct PostgresLink {
     private static let pauseMin: UInt64 = 100_000_000
     private static let pauseMax: UInt64 = 2_000_000_000
 
-    /// Returns the connection; for some time after a failed attempt, it throws without a new attempt.
+    /// Returns the open connection, or connects.
+    ///
+    /// For some time after a failed attempt to connect, it throws without trying again.
     mutating func connection() throws -> PostgresConnection {
         if let open { return open }
         if let failure, Uptime.now() < failure.until {

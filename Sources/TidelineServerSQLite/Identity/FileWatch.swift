@@ -115,7 +115,7 @@ final class FileWatch: Sendable {
         DispatchTime(uptimeNanoseconds: QueryStart().adding(.seconds(1)))
     }
 
-    /// Stores the newest commit timestamp in the record.
+    /// Stores the newest commit timestamp in the lock file.
     func stop() { noteRecord() }
 
     /// Ends the checks.

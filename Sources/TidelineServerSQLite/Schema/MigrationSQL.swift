@@ -62,7 +62,7 @@ extension ServerSchema {
         "SELECT max(\"version\") FROM \(quoted(table)) WHERE \"version\" <= ?1"
     }
 
-    /// Replaces creation times after a time with the time of the row's last change.
+    /// Returns SQL that sets `createdAt` to `updatedAt` in rows that were created after time `?1`.
     static func dateCreation(_ table: String) -> String {
         "UPDATE \(quoted(table)) SET \"createdAt\" = \"updatedAt\" WHERE \"createdAt\" > ?1"
     }

@@ -70,7 +70,7 @@ struct ChangeLog: Sendable {
         try database.execute(ServerSchema.createLog(table))
     }
 
-    /// Removes older states, and raises the horizon accordingly.
+    /// Removes former states of rows from before `end`, oldest first, and raises the horizon to the last removed one.
     ///
     /// - Returns: The number of removed states, and the commit timestamp of the last one.
     @discardableResult

@@ -7,7 +7,7 @@ import TidelineServerCore
 extension LogScope {
     /// Sets the scope of the log.
     ///
-    /// If it becomes wider, the horizon rises, so that callers with earlier links start over.
+    /// If the scope widens, the horizon rises, so that callers with older delta links start over.
     func begin(_ table: String, _ database: Database) throws {
         let statement = try database.prepare(ServerSchema.readLogScope)
         defer { statement.reset() }

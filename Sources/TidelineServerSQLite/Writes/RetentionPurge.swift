@@ -112,9 +112,9 @@ struct RetentionPurge: RetentionSteps {
         return names
     }
 
-    /// Removes the tombstones of a table that were received before a time, or all of them if it is nil.
+    /// Removes the tombstones of deletes that were received before `time`; nil removes all of them.
     ///
-    /// Each transaction, which removes a part, is reported.
+    /// Each transaction removes a limited number of rows.
     ///
     /// - Returns: The number of removed tombstones.
     static func removeTombstones(

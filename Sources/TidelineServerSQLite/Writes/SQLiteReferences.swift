@@ -150,7 +150,7 @@ enum PendingCascades {
 }
 
 extension ServerSchema {
-    /// The table of the deleted rows whose children are pending.
+    /// The table of deleted rows whose child rows have not all been deleted or detached yet.
     static let cascades = """
         CREATE TABLE IF NOT EXISTS "tideline_cascades" (
             "place"     INTEGER NOT NULL PRIMARY KEY,

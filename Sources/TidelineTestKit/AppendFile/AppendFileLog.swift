@@ -1,4 +1,4 @@
-// AppendFileLog: each line has a checksum, a space and a JSON text.
+// AppendFileLog: a file in which each line consists of a checksum, a space, and a JSON text.
 
 import Foundation
 import Tideline
@@ -9,17 +9,17 @@ import Darwin
 import Glibc
 #endif
 
-/// The file of an ``AppendFileStore``, which is read and extended by lines.
+/// The file of an ``AppendFileStore``, which is read and extended line by line.
 struct AppendFileLog: Sendable {
     private let path: String
     private var file: FileHandle
-    /// The offset of the end of the last complete line.
+    /// The offset after the last complete line.
     private var end: UInt64
 
     private static let newline = UInt8(ascii: "\n")
     private static let sumLength = 16
 
-    /// Reads all lines; bytes after the last complete one are truncated.
+    /// Reads all lines, and truncates the bytes after the last complete line.
     init(path: String, _ body: (AppendFileRecord) throws -> Void) throws {
         self.path = path
         if !FileManager.default.fileExists(atPath: path) {
@@ -37,7 +37,7 @@ struct AppendFileLog: Sendable {
         while let stop = bytes[start...].firstIndex(of: Self.newline) {
             number += 1
             guard let record = Self.record(bytes[start..<stop]) else {
-                // A kill leaves an incomplete line only at the end.
+                // Killing a process can leave an incomplete line only at the end.
                 throw Self.failure(path, "line \(number) is damaged. Restore it from a backup")
             }
             try body(record)
@@ -56,13 +56,13 @@ struct AppendFileLog: Sendable {
             try file.synchronize()
             end += UInt64(line.count)
         } catch {
-            // A part of the line that reached a full disk must not precede the next line.
+            // If a part of the line reached a full disk, it must not precede the next line.
             try? file.truncate(atOffset: end)
             throw error
         }
     }
 
-    /// Atomically replaces this file with one that has a single line.
+    /// Atomically replaces this file with a file that has a single line.
     mutating func replace(by record: AppendFileRecord) throws {
         let line = try Self.line(record)
         let next = path + "-new"
@@ -88,7 +88,7 @@ struct AppendFileLog: Sendable {
         return try? JSONDecoder().decode(AppendFileRecord.self, from: Data(text))
     }
 
-    /// Returns the FNV-1a hash in 16 hexadecimal digits.
+    /// Returns the FNV-1a hash as 16 hexadecimal digits.
     private static func sum(_ bytes: Data) -> String {
         let sum = bytes.reduce(14_695_981_039_346_656_037 as UInt64) { sum, byte in
             (sum ^ UInt64(byte)) &* 1_099_511_628_211

@@ -1,11 +1,11 @@
-// AppendFileRecord: lines as Codable values.
+// AppendFileRecord: the lines of an AppendFileStore as Codable values.
 
 import Foundation
 import Tideline
 
 /// A line of an ``AppendFileStore``: the changes of a transaction, in order.
 struct AppendFileRecord: Codable, Sendable {
-    /// A change of a table.
+    /// A change to a table.
     struct Change: Codable, Sendable {
         var table: String
         var put: [StoredRow] = []
@@ -26,7 +26,8 @@ struct AppendFileRecord: Codable, Sendable {
         func ids() throws -> [Value] { try deleted.map { try $0.value() } }
     }
 
-    /// A row as two lists, because two column names may be equal as Swift strings but have different bytes.
+    /// A row as two lists, because two column names can be equal as Swift strings and still have
+    /// different bytes.
     struct StoredRow: Codable, Sendable {
         var names: [String]
         var values: [StoredValue]
@@ -43,7 +44,7 @@ struct AppendFileRecord: Codable, Sendable {
         }
     }
 
-    /// A value in a form that JSON represents exactly.
+    /// A value in a format that JSON represents exactly.
     enum StoredValue: Codable, Sendable {
         case null
         case bool(Bool)

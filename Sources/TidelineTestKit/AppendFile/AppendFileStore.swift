@@ -1,17 +1,19 @@
-// AppendFileStore: a local store without SQL, in an append-only file.
+// AppendFileStore: a local store without SQL that uses an append-only file.
 //
-// Each line is one transaction with a checksum; the rows are in memory. This is an example of a custom store:
-// AppendFileRecord.swift has the content of a line, and AppendFileLog.swift the file.
+// Each line is a transaction with a checksum; the rows are in memory. The store is an example of a
+// custom store. AppendFileRecord.swift defines the content of a line, and AppendFileLog.swift the
+// file.
 
 import Foundation
 import Synchronization
 public import Tideline
 
-/// A local store in one append-only file, for some thousands of rows.
+/// A local store in one append-only file, for a few thousand rows.
 ///
-/// A transaction is a line that is on the disk before ``write(_:)`` returns. If the last line is incomplete
-/// after a kill or a loss of power, it is removed when the file is opened; any other damaged line is an error.
-/// The file is rewritten when most of it is outdated. Only one process at a time may use it.
+/// A transaction is a line that is on the disk before ``write(_:)`` returns. If the last line is
+/// incomplete after a kill or a loss of power, opening the file removes the line. Any other damaged
+/// line is an error. The file is rewritten when most of it is outdated. Only one process at a time
+/// may use the file.
 public final class AppendFileStore: LocalStore {
     private struct State: Sendable {
         var tables: [String: AppendFileTable]
@@ -22,10 +24,10 @@ public final class AppendFileStore: LocalStore {
 
     private let state: Mutex<State>
 
-    /// Opens the file, or creates it.
+    /// Opens the file, or creates one.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` if the file is damaged or is not such a store; the file is not
-    ///   changed.
+    /// - Throws: ``SyncError`` with code `storeFailure` if the file is damaged or is not such a
+    ///   store; the file stays unchanged.
     public init(path: String) throws {
         var tables: [String: AppendFileTable] = [:]
         var changed = 0
@@ -44,7 +46,7 @@ public final class AppendFileStore: LocalStore {
         state = Mutex(State(tables: tables, log: log))
     }
 
-    /// Creates the missing tables.
+    /// Creates missing tables.
     public func open(tables: [TableSchema]) async throws {
         state.withLock { state in
             for schema in tables {
@@ -64,7 +66,8 @@ public final class AppendFileStore: LocalStore {
         return try body(AppendFileTransaction(tables))
     }
 
-    /// Runs `body` on a copy of the state, which replaces the state when its line is on the disk.
+    /// Runs `body` on a copy of the state; the copy replaces the state when its line is on the
+    /// disk.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
@@ -83,7 +86,8 @@ public final class AppendFileStore: LocalStore {
         return result
     }
 
-    /// Publishes the tables that each transaction changed; a slow listener misses none.
+    /// Returns a stream with the tables that each transaction changed; a slow listener misses
+    /// nothing.
     public func changes() -> AsyncStream<Set<String>> {
         AsyncStream { continuation in
             let id = state.withLock { state in
@@ -123,7 +127,7 @@ struct AppendFileTable: Sendable {
 
     mutating func put(_ row: Row) { rows[row["id"] ?? .null] = filled(row) }
 
-    /// Returns the row with null in its missing columns.
+    /// Returns the row with null in each missing column.
     private func filled(_ row: Row) -> Row {
         guard let schema else { return row }
         var whole = row
@@ -136,7 +140,7 @@ struct AppendFileTable: Sendable {
     }
 }
 
-/// A transaction, which only one call uses.
+/// A transaction, which is used by a single call.
 final class AppendFileTransaction: LocalStoreWriter {
     private(set) var tables: [String: AppendFileTable]
     private(set) var changes: [AppendFileRecord.Change] = []

@@ -1,4 +1,5 @@
-// LocalStoreConformance+Keys: the rows of several keys, and conditions on the rows of other tables.
+// LocalStoreConformance+Keys: checks for reads by several keys, and for conditions on the rows of
+// other tables.
 
 import Foundation
 import Tideline
@@ -106,7 +107,7 @@ extension LocalStoreConformance.Probe {
         }
     }
 
-    /// Compares the ids of the rows of each key.
+    /// Compares the ids of each key's rows with the expected ones.
     fileprivate func expect(
         _ query: TableQuery,
         _ keys: [String],

@@ -1,4 +1,4 @@
-// LocalStoreConformance+Life: the identity of a store, its suspension, and its end.
+// LocalStoreConformance+Life: checks for the identity, suspension, and closing of a store.
 
 import Foundation
 import Tideline
@@ -10,7 +10,7 @@ extension LocalStoreConformance {
             let first = probe.store.fileIdentity
             try await probe.put([Sample.row("1")])
             let written = probe.store.fileIdentity
-            // A store may create its file with the first transaction.
+            // A store may not create its file before the first transaction.
             let isConstant = first == nil || written == first
             try probe.expect(isConstant, "it is \(written ?? "nil") after a write")
             let again = try await probe.stores("first")
@@ -58,7 +58,7 @@ extension LocalStoreConformance {
             } catch {
                 isApplied = false
             }
-            // As when the app is suspended.
+            // Simulates the suspension of the app.
             await store.suspend()
             store.resume()
             let ids = try await probe.ids(TableQuery())
@@ -79,7 +79,7 @@ extension LocalStoreConformance {
             do {
                 try await again.open(tables: tables)
             } catch {
-                // The rows of a store in memory end with it.
+                // The rows of a store in memory are lost when the store is closed.
                 let isInMemory = rejectsReads && again.fileIdentity == nil
                 try probe.expect(isInMemory, "the store could not be reopened: \(error)")
                 return

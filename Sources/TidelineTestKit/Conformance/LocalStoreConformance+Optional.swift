@@ -1,4 +1,4 @@
-// LocalStoreConformance+Optional: the requirements that have default implementations.
+// LocalStoreConformance+Optional: checks for the requirements that have default implementations.
 
 import Foundation
 import Tideline
@@ -42,7 +42,7 @@ extension LocalStoreConformance {
             try probe.expect(!other, "\(described) includes a table without a change")
         },
         Check("the changes between two states are all known, or none") { probe in
-            // A store may forget changes that have no listener.
+            // A store may forget changes if there is no listener.
             let listened = probe.store.rowChanges()
             defer { withExtendedLifetime(listened) {} }
             let before = try await probe.store.read { $0.state }

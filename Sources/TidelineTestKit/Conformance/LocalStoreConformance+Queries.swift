@@ -1,4 +1,4 @@
-// LocalStoreConformance+Queries: filters, orders, limits and counts.
+// LocalStoreConformance+Queries: checks for filters, orders, limits, and counts.
 
 import Foundation
 import Tideline
@@ -135,7 +135,7 @@ extension LocalStoreConformance {
         ]
     }
 
-    /// A column with a lower and a higher value.
+    /// Pairs of a lower and a higher value, each with the column for them.
     private static let pairs: [(String, Value, Value)] = [
         ("text", "B", "a"), ("text", "z", "\u{e9}"), ("text", "\u{ffff}", "\u{1f600}"),
         ("whole", 9, 10), ("whole", -10, -9), ("real", 9.5, 10.5),

@@ -1,4 +1,4 @@
-// LocalStoreConformance+Rows: the requirements for storing and reading rows.
+// LocalStoreConformance+Rows: checks for storing and reading rows.
 
 import Foundation
 import Tideline
@@ -140,7 +140,7 @@ extension LocalStoreConformance {
         },
     ]
 
-    /// The values that a store may change by mistake, each with a column for it.
+    /// Values that a store might change by mistake, each with the column for it.
     private static let edges: [(String, Value)] =
         [
             ("text", ""), ("text", "a\u{0}b"), ("text", "e\u{301}"), ("text", "👩‍👩‍👧\r\n'\"\\"),

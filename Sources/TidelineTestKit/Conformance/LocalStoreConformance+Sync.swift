@@ -1,4 +1,5 @@
-// LocalStoreConformance+Sync: the optional requirements for pulls, records, related rows and searches.
+// LocalStoreConformance+Sync: checks for the optional requirements for pulls, records, related
+// rows, and searches.
 
 import Foundation
 import Tideline
@@ -120,7 +121,7 @@ extension LocalStoreConformance {
                     let rows = try reader.rows(TableQuery(filter: filter), in: Sample.name)
                     return (rows, try reader.count(filter, in: Sample.name))
                 }
-                // Otherwise the client passes a list of keys, which is a filter as any other.
+                // Otherwise, the client passes a list of keys, which is an ordinary filter.
                 guard let found else { return }
                 try probe.expect(found.rows.map(\.id), ids, "the rows with a parent")
                 try probe.expect(found.count == ids.count, "the count is \(found.count)")
@@ -154,7 +155,8 @@ extension LocalStoreConformance {
 
     private static let maskName = Sample.synced.columns.last?.name ?? ""
 
-    /// Returns a row of ``LocalStoreReader/recordRows(_:in:omitting:)`` with its unknown member under its own name.
+    /// Returns a row from ``LocalStoreReader/recordRows(_:in:omitting:)`` in which the unknown
+    /// member has its own name.
     private static func withUnknownMember(_ row: Row) -> Row {
         var whole = row
         switch row["__extra"] {
@@ -170,7 +172,7 @@ extension LocalStoreConformance {
 }
 
 extension LocalStoreConformance.Probe {
-    /// A page of two rows with a value, or null, in every column, for queries with the mask 5.
+    /// A page of two rows with a value or null in every column, for queries with the mask 5.
     fileprivate var page: RowPage {
         get throws {
             let body = """
@@ -192,9 +194,10 @@ extension LocalStoreConformance.Probe {
         }
     }
 
-    /// Returns the sorted ids of the rows that a search finds; nil if the store has no search.
+    /// Returns the sorted ids of the rows that a search finds; nil if the store does not support
+    /// searches.
     ///
-    /// - Throws: ``LocalStoreConformance/Failure`` if a query and a count do not agree with the search.
+    /// - Throws: ``LocalStoreConformance/Failure`` if a query and a count disagree with the search.
     fileprivate func searched(_ text: String) async throws -> [String]? {
         let table = LocalStoreConformance.Sample.synced.name
         let filter = Filter(.search(.matches(text)))
@@ -207,7 +210,7 @@ extension LocalStoreConformance.Probe {
         return search
     }
 
-    /// Returns nil if the store rejects the read with `unsupportedQuery`.
+    /// Returns the result of a read; nil if the store rejects the read with `unsupportedQuery`.
     private func found<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result? {

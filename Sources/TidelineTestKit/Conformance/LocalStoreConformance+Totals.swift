@@ -1,4 +1,4 @@
-// LocalStoreConformance+Totals: counts and sums, for all rows and for groups.
+// LocalStoreConformance+Totals: checks for counts and sums, for all rows and per group.
 
 import Foundation
 import Tideline
@@ -117,7 +117,7 @@ extension LocalStoreConformance {
                     RowTotals(group: false, count: 2, sum: .decimal(Decimal(Int64.min) - 1)),
                 ]
             )
-            // The sum is in range, but not each sum on the way.
+            // The total is in range, but intermediate sums are not.
             try await probe.expect(
                 TotalsQuery(value: whole),
                 [RowTotals(count: 4, sum: .integer(.max - 2))]
@@ -173,7 +173,7 @@ extension LocalStoreConformance.Probe {
         try await store.read { try $0.totals(query, in: LocalStoreConformance.Sample.name) }
     }
 
-    /// Compares totals, in any order.
+    /// Compares totals with the expected ones, in any order.
     fileprivate func expect(_ query: TotalsQuery, _ wanted: [RowTotals]) async throws {
         let found = try await totals(query)
         let isSame = found.count == wanted.count && Set(found) == Set(wanted)

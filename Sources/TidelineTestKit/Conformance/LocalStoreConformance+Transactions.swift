@@ -1,4 +1,5 @@
-// LocalStoreConformance+Transactions: transactions, changes, and the content of a reopened store.
+// LocalStoreConformance+Transactions: checks for transactions, change streams, and the content of a
+// reopened store.
 
 import Foundation
 import Tideline

@@ -1,11 +1,12 @@
-// LocalStoreConformance: the requirements of the LocalStore protocol, as checks that run on any
-// store. The checks are in the files next to this one.
+// LocalStoreConformance: the requirements of the LocalStore protocol as checks for any store. The
+// checks are in the adjacent files.
 
 import Foundation
 public import Tideline
 import TidelineCore
 
-/// The requirements of `LocalStore` as a list of checks, which also run on an app's own store.
+/// The requirements of `LocalStore` as a list of checks, which you can also run on your app's own
+/// store.
 ///
 /// ```swift
 /// @Test(arguments: LocalStoreConformance.all)
@@ -15,16 +16,19 @@ import TidelineCore
 /// }
 /// ```
 public enum LocalStoreConformance {
-    /// Opens the store with a name, which is empty the first time and has its contents later.
+    /// Opens the store with the given name; the store is empty at first, and keeps its contents
+    /// until it is opened again.
     ///
-    /// For a store in memory, it returns the same object each time. Each run of a check begins without stores.
+    /// For a store in memory, the closure must return the same object each time. When a check
+    /// starts, no stores exist.
     public typealias Stores = @Sendable (_ name: String) async throws -> any LocalStore
 
-    /// A check of one requirement.
+    /// A check of a single requirement.
     public struct Check: Sendable, CustomStringConvertible {
         /// The requirement.
         public var description: String
-        /// Runs the check on a store; throws ``Failure`` if the store does not meet the requirement.
+        /// Runs the check on a store; throws ``Failure`` if the store does not meet the
+        /// requirement.
         public var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
 
         init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
@@ -37,18 +41,18 @@ public enum LocalStoreConformance {
         }
     }
 
-    /// The error if a store does not meet a requirement.
+    /// The error that a check throws if a store does not meet a requirement.
     public struct Failure: Error, Sendable, CustomStringConvertible {
         /// The requirement.
         public var check: String
-        /// The observed result.
+        /// The result that the check observed.
         public var detail: String
 
-        /// The requirement and the observed result.
+        /// The requirement, followed by the observed result.
         public var description: String { "\(check): \(detail)" }
     }
 
-    /// The tables with which a check opens its store.
+    /// The tables that a check opens in its store.
     package static let tables = [Sample.schema, Sample.other, Sample.local, Sample.synced]
 
     /// All checks.
@@ -58,7 +62,7 @@ public enum LocalStoreConformance {
 }
 
 extension LocalStoreConformance {
-    /// The tables of the checks.
+    /// The tables that the checks use.
     enum Sample {
         static let name = "Sample"
 
@@ -81,14 +85,14 @@ extension LocalStoreConformance {
 
         static let other = TableSchema(name: "Other", columns: [ColumnDefinition("a", .string)])
 
-        /// A table like those of the queue, with an integer key and without system columns.
+        /// A table like those of the queue: with an integer key and without system columns.
         static let local = TableSchema(
             local: "Local",
             key: .integer,
             columns: [ColumnDefinition("a", .string)]
         )
 
-        /// A table as the client opens it for a model with a search index.
+        /// A table in the form in which the client opens it for a model with a search index.
         static let synced = {
             var schema = TableSchema(name: "Synced", columns: columns).withMembershipMask
             schema.search = TableSearch(columns: ["text"])
@@ -114,7 +118,7 @@ extension LocalStoreConformance {
         }
     }
 
-    /// A store under test.
+    /// A store that is being tested.
     struct Probe: Sendable {
         var store: any LocalStore
         var stores: Stores
@@ -139,7 +143,7 @@ extension LocalStoreConformance {
             try await rows(query).map(\.id)
         }
 
-        /// Throws ``Failure`` unless the condition holds.
+        /// Throws ``Failure`` unless the condition is true.
         func expect(_ condition: Bool, _ detail: @autoclosure () -> String) throws {
             if !condition { throw Failure(check: check, detail: detail()) }
         }
@@ -150,7 +154,7 @@ extension LocalStoreConformance {
             try expect(isSame, "\(what): \(found) instead of \(wanted)")
         }
 
-        /// Whether a call throws.
+        /// Returns whether a call throws an error.
         func throwsError(_ body: () async throws -> Void) async -> Bool {
             do {
                 try await body()

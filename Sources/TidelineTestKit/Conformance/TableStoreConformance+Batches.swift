@@ -1,4 +1,4 @@
-// TableStoreConformance+Batches: batches and atomic groups.
+// TableStoreConformance+Batches: checks for batches and atomic groups.
 
 import TidelineCore
 import TidelineServerCore

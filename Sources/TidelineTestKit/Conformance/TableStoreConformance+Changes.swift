@@ -1,4 +1,4 @@
-// TableStoreConformance+Changes: the changes after a commit timestamp.
+// TableStoreConformance+Changes: checks for the changes after a commit timestamp.
 
 import TidelineCore
 import TidelineServerCore
@@ -18,7 +18,7 @@ extension TableStoreConformance {
             try probe.expect(ann, ["-a changed"], "the changes for ann")
             try probe.expect(try await probe.changes(after: start, owner: "bob"), ["+a"], "bob")
             try probe.expect(try await probe.changes(after: start, owner: "carl"), [], "carl")
-            // After that, further changes of the row do not concern ann.
+            // After this, further changes to the row are not visible to ann.
             let later = try await probe.store.clock(of: Sample.owned).timestamp
             _ = try await probe.write(
                 probe.operation(.merge, "a", Sample.text("carl")),
@@ -28,7 +28,7 @@ extension TableStoreConformance {
             try probe.expect(try await probe.changes(after: later, owner: "ann"), [], "later")
             let bob = try await probe.changes(after: later, owner: "bob")
             try probe.expect(bob, ["-a changed"], "the changes for bob")
-            // A caller that resumes from before all changes receives the removal of the row.
+            // A caller that resumes from a time before all changes receives the removal of the row.
             let all = try await probe.changes(after: start, owner: "ann")
             try probe.expect(all, ["-a changed"], "all changes for ann")
         },
@@ -99,7 +99,8 @@ extension TableStoreConformance {
 }
 
 extension TableStoreConformance.Probe {
-    /// Returns the visible changes on all pages: `+id` for a row, `-id reason` for a removed one.
+    /// Returns the visible changes on all pages: `+id` for a row, and `-id reason` for a removed
+    /// row.
     func changes(
         after start: Int64,
         owner: String,

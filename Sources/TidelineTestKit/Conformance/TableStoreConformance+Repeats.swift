@@ -1,4 +1,4 @@
-// TableStoreConformance+Repeats: repeated writes and the idempotency ledger.
+// TableStoreConformance+Repeats: checks for repeated writes and the idempotency ledger.
 
 import TidelineCore
 import TidelineServerCore
@@ -138,7 +138,7 @@ extension TableStoreConformance {
 }
 
 extension TableStoreConformance.Probe {
-    /// Returns a key that was first sent at the start of the check.
+    /// Returns an idempotency key that was first sent at the start of the check.
     func key(_ name: String, caller: String? = nil, digest: [UInt8] = [1, 2]) -> RepeatKey {
         RepeatKey(
             caller: caller,

@@ -1,4 +1,4 @@
-// TableStoreConformance+Rows: single writes and reads.
+// TableStoreConformance+Rows: checks for single writes and reads.
 
 import TidelineCore
 import TidelineServerCore

@@ -1,5 +1,5 @@
-// TableStoreConformance: the requirements of the TableStore protocol, as checks that run on every
-// backend and use only the protocol. The checks are in the files next to this one.
+// TableStoreConformance: the requirements of the TableStore protocol as checks that run on every
+// backend and use only the protocol. The checks are in the adjacent files.
 
 import Foundation
 import Synchronization
@@ -8,16 +8,17 @@ package import TidelineServerCore
 
 /// The requirements of `TableStore` as a list of checks.
 package enum TableStoreConformance {
-    /// Creates an empty store with these limits and this clock.
+    /// Creates an empty store with the given limits and the given wall clock.
     package typealias Stores =
         @Sendable (_ limits: ServerLimits, _ now: @escaping @Sendable () -> Int64) async throws
         -> any TableStore
 
-    /// A check of one requirement.
+    /// A check of a single requirement.
     package struct Check: Sendable, CustomStringConvertible {
         /// The requirement.
         package var description: String
-        /// Runs the check on a store; throws ``Failure`` if the store does not meet the requirement.
+        /// Runs the check on a store; throws ``Failure`` if the store does not meet the
+        /// requirement.
         package var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
 
         init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
@@ -39,10 +40,10 @@ package enum TableStoreConformance {
         }
     }
 
-    /// The error if a store does not meet a requirement.
+    /// The error that a check throws if a store does not meet a requirement.
     package struct Failure: Error, Sendable, CustomStringConvertible {
         package var check: String
-        /// The observed result.
+        /// The result that the check observed.
         package var detail: String
 
         package var description: String { "\(check): \(detail)" }
@@ -51,12 +52,12 @@ package enum TableStoreConformance {
     /// All checks.
     package static let all: [Check] = rowChecks + batchChecks + repeatChecks + changeChecks
 
-    /// The names of the column types in the tables of the checks.
+    /// The names of the column types that the checks' tables use.
     package static let columnTypes = Set(Sample.columns.map(\.type.name))
 }
 
 extension TableStoreConformance {
-    /// A clock of whole milliseconds that a check sets.
+    /// A simulated wall clock in whole milliseconds, which a check sets.
     final class Clock: Sendable {
         static let start: Int64 = 1_800_000_000_000_000
         private let time = Mutex(start)
@@ -66,7 +67,7 @@ extension TableStoreConformance {
         func move(days: Int64) { time.withLock { $0 += days * 86_400_000_000 } }
     }
 
-    /// The tables of the checks.
+    /// The tables that the checks use.
     enum Sample {
         static let columns = [
             ColumnDefinition("text", .string, rules: ColumnRules(maxLength: 2000)),
@@ -93,7 +94,7 @@ extension TableStoreConformance {
         static let table = Table(definitions[0])
         static let hard = Table(definitions[1])
         static let merging = Table(definitions[2])
-        /// A table whose rows are visible to the user that their text names.
+        /// A table whose rows are visible only to the user in their `text` column.
         static let owned = Table(definitions[3])
 
         /// A value for each column.
@@ -106,7 +107,7 @@ extension TableStoreConformance {
 
         static let nothing = [SQLValue?](repeating: nil, count: columns.count)
 
-        /// Returns values with only `text`.
+        /// Returns the values of a row in which only `text` is set.
         static func text(_ text: String) -> [SQLValue?] {
             var values = nothing
             values[0] = .text(text)
@@ -114,7 +115,7 @@ extension TableStoreConformance {
         }
     }
 
-    /// A store under test.
+    /// A store that is being tested.
     struct Probe: Sendable {
         var store: any TableStore
         var clock: Clock
@@ -130,7 +131,7 @@ extension TableStoreConformance {
             return operation
         }
 
-        /// Writes one operation in its own batch.
+        /// Writes a single operation in a separate batch.
         func write(
             _ operation: WriteOperation,
             in table: Table = Sample.table,

@@ -1,4 +1,4 @@
-// OriginalJSON: bodies of original servers.
+// OriginalJSON: the JSON bodies of the original servers.
 
 import Foundation
 import TidelineCore
@@ -15,7 +15,7 @@ enum OriginalJSON {
         "[" + rows.map(text).joined(separator: ",") + "]"
     }
 
-    /// The content of a body.
+    /// The content of a request body.
     enum Body {
         case row(Row)
         case array
@@ -45,7 +45,7 @@ enum OriginalJSON {
             return Int64(exactly: number.doubleValue).map { .integer($0) }
                 ?? .number(number.doubleValue)
         case is NSNull: return .null
-        // Neither server accepts objects or arrays as values.
+        // Neither original server accepts objects or arrays as values.
         default: return .json(JSON(checked: "{}"))
         }
     }

@@ -1,12 +1,12 @@
 // OriginalServer: a server in memory that responds like the original Azure Mobile Apps servers,
-// including their bugs, so that apps and this client can be tested with it.
+// including their bugs, so that apps and this client can be tested against it.
 
 public import Foundation
 import Synchronization
 public import Tideline
 import TidelineCore
 
-/// An imitation of an original Azure Mobile Apps server, in this process.
+/// An imitation of an original Azure Mobile Apps server in this process.
 ///
 /// ```swift
 /// let server = OriginalServer(.node, tables: [
@@ -15,7 +15,7 @@ import TidelineCore
 /// let client = SyncClient(endpoint: server.endpoint, transport: server)
 /// ```
 public final class OriginalServer: Transport {
-    /// The implementation that a server imitates.
+    /// The original implementation that a server imitates.
     public enum Flavor: String, Sendable, CaseIterable {
         /// The Node server, `azure-mobile-apps` 4.0.3 on SQLite.
         case node
@@ -39,9 +39,9 @@ public final class OriginalServer: Transport {
     public struct Table: Sendable {
         var name: String
         var columns: [String: ColumnType]
-        /// Whether a delete leaves a tombstone.
+        /// Whether deletes leave a tombstone.
         public var softDelete = true
-        /// Whether unknown members become columns, which is the Node server's default.
+        /// Whether the server adds columns for unknown members, which is the Node server's default.
         public var dynamicSchema = true
         /// Whether ids are numbers that the server assigns.
         public var autoIncrement = false
@@ -55,10 +55,10 @@ public final class OriginalServer: Transport {
         }
     }
 
-    /// The endpoint to give to clients; nothing listens there.
+    /// The endpoint to give to clients; no socket listens there.
     public let endpoint: URL
     let flavor: Flavor
-    /// Whether functions in filters behave as on SQLite, where many results are wrong.
+    /// Whether filter functions behave as they do on SQLite, where many of their results are wrong.
     let hasSQLiteFunctions: Bool
     private let now: @Sendable () -> Date
     private let makeID: @Sendable () -> String
@@ -69,10 +69,11 @@ public final class OriginalServer: Transport {
     /// - Parameters:
     ///   - flavor: The implementation that the server imitates.
     ///   - tables: The tables.
-    ///   - endpoint: The endpoint to give to clients; nothing listens there.
-    ///   - hasSQLiteFunctions: Whether functions in filters of the Node server behave as on SQLite.
+    ///   - endpoint: The endpoint to give to clients; no socket listens there.
+    ///   - hasSQLiteFunctions: Whether the Node server's filter functions behave as they do on
+    ///     SQLite.
     ///   - now: The server's wall clock.
-    ///   - makeID: Creates the ids of rows that are inserted without one.
+    ///   - makeID: Creates an id for a row that is inserted without one.
     public init(
         _ flavor: Flavor,
         tables: [Table],
@@ -139,8 +140,9 @@ public final class OriginalServer: Transport {
         .error(status, text, flavor)
     }
 
-    /// Returns whether the request has an API version of the form `2.0.` and digits; Node reads the header
-    /// first, .NET the query.
+    /// Returns whether the request has an API version that consists of `2.0.` and digits.
+    ///
+    /// Node reads the header first, and .NET reads the query first.
     private func speaks(_ request: OriginalRequest) -> Bool {
         let parameter = request.parameters.first { $0.name.lowercased() == "zumo-api-version" }
         let header = request.headers["ZUMO-API-VERSION"]
@@ -159,9 +161,9 @@ public final class OriginalServer: Transport {
 /// A parsed request.
 struct OriginalRequest {
     var method: String
-    /// The decoded segments of the path.
+    /// The decoded path segments.
     var path: [String]
-    /// The decoded parameters, in order.
+    /// The decoded query parameters, in order.
     var parameters: [(name: String, value: String)] = []
     var headers: HTTPFields
     var body: [UInt8]
@@ -190,7 +192,7 @@ struct OriginalRequest {
 
     subscript(name: String) -> String? { parameters.first { $0.name == name }?.value }
 
-    /// The version in If-Match, without quotes and escapes.
+    /// The version in `If-Match`, without quotes and escapes.
     var ifMatch: String? {
         headers["If-Match"].map { tag in
             var text = tag[...]
@@ -203,7 +205,7 @@ struct OriginalRequest {
 }
 
 extension TransportResponse {
-    /// An HTML page of the web framework.
+    /// Returns an HTML page like those of the web framework.
     static func page(_ status: Int, _ text: String) -> TransportResponse {
         TransportResponse(
             status: status,
@@ -220,7 +222,8 @@ extension TransportResponse {
         .json(status, OriginalJSON.text([flavor == .node ? "error" : "message": .string(text)]))
     }
 
-    /// A JSON response with the weak ETag of the web framework, which is not the version of a row.
+    /// Returns a JSON response with the web framework's weak ETag, which is not the version of a
+    /// row.
     static func json(_ status: Int, _ text: String) -> TransportResponse {
         TransportResponse(
             status: status,

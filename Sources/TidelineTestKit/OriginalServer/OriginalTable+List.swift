@@ -1,4 +1,4 @@
-// OriginalTable+List: queries of a table, with pages and next links.
+// OriginalTable+List: queries of a table, with paging and next links.
 
 import Foundation
 import Tideline
@@ -59,10 +59,10 @@ extension OriginalTable {
         return response
     }
 
-    /// Returns whether a request includes deleted rows.
+    /// Returns whether a request asks for deleted rows.
     ///
-    /// Node accepts any value of the case-sensitive parameter; .NET accepts only `true`, but ignores the case
-    /// of the name.
+    /// Node accepts any value, but the parameter's name is case-sensitive. .NET accepts only
+    /// `true`, but ignores the case of the name.
     private func includesDeleted(_ request: OriginalRequest) -> Bool {
         switch flavor {
         case .node: request["__includeDeleted"]?.isEmpty == false
@@ -73,7 +73,7 @@ extension OriginalTable {
         }
     }
 
-    /// Sorts rows; without an order, and for equal keys, SQLite returns them in the order of their inserts.
+    /// Sorts rows; without an order, and for equal keys, SQLite returns rows in insertion order.
     private func sorted(_ rows: [Stored], _ order: [SortKey]) -> [Stored] {
         guard !order.isEmpty else { return rows }
         let keyed = rows.enumerated().map { index, stored in
@@ -98,7 +98,7 @@ extension OriginalTable {
         return result
     }
 
-    /// Returns the next link; Node's is unusable, because it has no port and the path `/`.
+    /// Returns the next link; Node's link is unusable, because it has no port and its path is `/`.
     private func link(
         _ request: OriginalRequest,
         take: Int,
@@ -142,7 +142,8 @@ extension OriginalTable {
             || definition.softDelete && name == "deleted"
     }
 
-    /// Returns the response to a query with an unknown column: no rows if the table creates columns on demand.
+    /// Returns the response to a query with an unknown column; if the table creates columns on
+    /// demand, there are no rows.
     private func unknownColumn(_ names: [String]) -> TransportResponse {
         let name = names.first { !isColumn($0) } ?? ""
         if flavor == .dotNet { return error(400, "Could not find a property named '\(name)'.") }
@@ -150,9 +151,9 @@ extension OriginalTable {
             ? .json(200, "[]") : error(500, "SQLITE_ERROR: no such column: \(name)")
     }
 
-    /// Returns the response to a filter that is rejected or can never match.
+    /// Returns the response to a filter that is rejected or that can never match.
     private func check(_ expression: QueryExpression) -> TransportResponse? {
-        // Neither original server has paths and conditions on elements.
+        // Neither original server supports paths or conditions on elements.
         if expression.readsDocuments {
             return error(flavor == .node ? 500 : 400, "Expression expected")
         }
@@ -200,7 +201,7 @@ extension OriginalTable {
 }
 
 extension QueryExpression {
-    /// Calls `body` with the expression and all its subexpressions.
+    /// Calls `body` with the expression and each of its subexpressions.
     fileprivate func visit(_ body: (QueryExpression) -> Void) {
         body(self)
         for part in parts { part.visit(body) }
@@ -221,10 +222,10 @@ extension QueryExpression {
         }
     }
 
-    /// The expression with the functions of the Node server on SQLite.
+    /// The expression with the results that the Node server's functions have on SQLite.
     ///
-    /// There, `'%' + x` adds numbers, so that `startswith` matches nothing, and the arguments of `indexof` are
-    /// swapped.
+    /// On SQLite, `'%' + x` adds numbers, so that `startswith` matches nothing. The arguments of
+    /// `indexof` are swapped.
     fileprivate var asOnSQLite: QueryExpression {
         switch kind {
         case .call(.startswith, _), .call(.endswith, _), .call(.contains, _):

@@ -1,14 +1,14 @@
-// OriginalTable: tables of original servers.
+// OriginalTable: a table of an original server.
 
 import Foundation
 import Tideline
 import TidelineCore
 
-/// The rows of one table of an original server, and the operations on them.
+/// The rows of an original server's table, and the operations on them.
 struct OriginalTable {
     struct Stored {
         var row: Row
-        /// The time in microseconds, as in the databases; responses have milliseconds.
+        /// The time in microseconds, as the databases store it; responses contain milliseconds.
         var updatedAt: Timestamp
         var createdAt: Timestamp
         var version: String
@@ -21,7 +21,7 @@ struct OriginalTable {
     let hasSQLiteFunctions: Bool
     let definition: OriginalServer.Table
     var columns: [String: OriginalServer.ColumnType]
-    /// The rows in the order of their inserts.
+    /// The rows in insertion order.
     var rows: [Stored] = []
     private var lastID = 0
     private var lastVersion = 0
@@ -78,7 +78,7 @@ struct OriginalTable {
         return response
     }
 
-    /// Returns the row as it is sent, with every column.
+    /// Returns the row with every column, as a response contains it.
     func written(_ stored: Stored) -> Row {
         var row = stored.row
         for name in columns.keys where row[name] == nil { row[name] = .null }
@@ -89,7 +89,7 @@ struct OriginalTable {
         return row
     }
 
-    /// Returns a time as a string; .NET omits zeros at the end of the fraction.
+    /// Returns a time as a string; .NET omits trailing zeros of the fraction.
     private func text(_ timestamp: Timestamp) -> String {
         let text = timestamp.text
         guard flavor == .dotNet, text.hasSuffix("Z"), text.contains(".") else { return text }
@@ -245,7 +245,8 @@ struct OriginalTable {
         rows[place].version = nextVersion(after: rows[place].version)
     }
 
-    /// Returns the next version; Node counts them per row, SQL Server for the whole database.
+    /// Returns the next version; Node counts versions per row, and SQL Server counts them for the
+    /// whole database.
     private mutating func nextVersion(after version: String?) -> String {
         lastVersion += 1
         if flavor == .dotNet {
@@ -257,7 +258,8 @@ struct OriginalTable {
         return Data(String((count ?? 0) + 1).utf8).base64EncodedString()
     }
 
-    /// Returns the response to a write that expects another version; nil if the version matches.
+    /// Returns the response to a write that expects a different version; nil if the version
+    /// matches.
     private func stale(
         _ place: Int,
         _ expected: String?,
@@ -315,7 +317,7 @@ struct OriginalTable {
         "id", "createdat", "updatedat", "version", "deleted",
     ]
 
-    /// Creates columns for unknown members, or returns the response that rejects them.
+    /// Creates columns for unknown members, or returns the response that rejects the members.
     private mutating func adopt(_ row: Row) -> TransportResponse? {
         for (name, value) in row where name != "id" {
             if case .json = value { return error(500, "Unsupported type: Object") }
@@ -345,7 +347,7 @@ struct OriginalTable {
         }
     }
 
-    /// Returns the row as it is stored: SQLite silently converts values of another type.
+    /// Returns the row in stored form: SQLite silently converts values of a different type.
     private func typed(_ row: Row) -> Row {
         var result = row
         for (name, value) in row where name != "id" {

@@ -1,10 +1,12 @@
-// AlternatingStore: several servers' stores as one; each request goes to the next of them.
+// AlternatingStore: a store that forwards each request to the next of several servers' stores.
 
 import Synchronization
 package import TidelineCore
 package import TidelineServerCore
 
-/// A store that detects state in the memory of one server that another server needs.
+/// A store that forwards each read and write to the next of several servers' stores.
+///
+/// Tests use it to reveal state that one server keeps in memory but another server needs.
 package final class AlternatingStore: TableStore {
     package let stores: [any TableStore]
     private let turn = Mutex(0)
@@ -84,7 +86,8 @@ package final class AlternatingStore: TableStore {
 
     package func epoch() async throws -> String { try await next.epoch() }
 
-    /// Watches all stores; each reports its own commits immediately, and those of other stores later.
+    /// Watches all stores; each store reports its own commits immediately, and commits of the other
+    /// stores later.
     package func watch(_ report: @escaping @Sendable ([TableTimestamp]) -> Void) async throws {
         for store in stores {
             try await store.watch { [self] timestamps in

@@ -1,11 +1,12 @@
-// BlockingStore: each caller blocks its thread, so that the simulated clock does not advance in the meantime.
+// BlockingStore: a store whose callers block their thread, so that the simulated clock does not
+// advance while they wait.
 
 import Dispatch
 import Synchronization
 package import TidelineCore
 package import TidelineServerCore
 
-/// A store with threads of its own, for simulated time.
+/// A store for simulated time whose work runs on separate threads.
 package final class BlockingStore: TableStore {
     private let store: any TableStore
 
@@ -16,7 +17,7 @@ package final class BlockingStore: TableStore {
     ) throws -> Result {
         let end = DispatchSemaphore(value: 0)
         let box = ResultBox<Result>()
-        // Runs on the global executor, not on that of the simulation.
+        // Runs on the global executor instead of the simulation's executor.
         Task.detached { [store] in
             do {
                 box.put(.success(try await body(store)))
@@ -117,7 +118,7 @@ package final class BlockingStore: TableStore {
     package func stop() async { await store.stop() }
 }
 
-/// A result from another thread.
+/// A result that another thread provides.
 private final class ResultBox<Value: Sendable>: Sendable {
     private let state = Mutex<Result<Value, any Error>?>(nil)
 

@@ -1,18 +1,19 @@
-// ChildProgram: runs programs.
+// ChildProgram: runs other programs.
 //
-// Foundation's Process is not thread-safe: two concurrent ones crashed while they copied descriptors, and an
-// interrupted call is a fatal error. Therefore this uses posix_spawnp, writes output to files, and repeats an
-// interrupted wait.
+// Foundation's Process is not thread-safe: two concurrent instances crashed while they copied
+// descriptors, and an interrupted call is a fatal error. Therefore, this code uses posix_spawnp,
+// writes output to files, and repeats an interrupted wait.
 
 import Foundation
 
-/// A runner of other programs, from any number of threads at the same time.
+/// A runner of other programs, which any number of threads can use at the same time.
 package enum ChildProgram {
-    /// Runs a program to its end.
+    /// Runs a program until it ends.
     ///
     /// - Parameter command: The program, looked up on the PATH, and its arguments.
-    /// - Returns: Its standard output.
-    /// - Throws: ``PostgresCluster/Missing`` with its standard error if it fails.
+    /// - Returns: The program's standard output.
+    /// - Throws: ``PostgresCluster/Missing`` with the program's standard error if the program
+    ///   fails.
     @discardableResult
     static func run(_ command: [String]) throws -> String {
         let files = FileManager.default.temporaryDirectory.path + "/tideline-\(UUID().uuidString)"
@@ -31,21 +32,22 @@ package enum ChildProgram {
         return try String(contentsOfFile: output, encoding: .utf8)
     }
 
-    /// A running script that reads a pipe, and has to end when the pipe is closed.
+    /// A running script that reads from a pipe and must end when the pipe is closed.
     package final class Guarded: Sendable {
-        // Closes the descriptors of tests: a server would otherwise inherit their sockets and keep them open.
+        // Closes the tests' descriptors; otherwise, a server would inherit the tests' sockets and
+        // keep them open.
         private static let closing = """
             for file in /dev/fd/*; do ((${file##*/} < 3)) || eval "exec ${file##*/}>&-"; done 2>/dev/null
 
             """
         private let lifeline: Int32
 
-        /// Starts a program; its output is discarded.
+        /// Starts a script whose output is discarded.
         ///
         /// - Parameters:
         ///   - script: The script that bash runs.
-        ///   - arguments: The arguments of the script, from `$1` on.
-        /// - Throws: ``PostgresCluster/Missing`` if it cannot be started.
+        ///   - arguments: The arguments of the script, starting with `$1`.
+        /// - Throws: ``PostgresCluster/Missing`` if the script cannot be started.
         package init(script: String, _ arguments: [String]) throws {
             var ends: [Int32] = [0, 0]
             guard pipe(&ends) == 0 else { throw fault("pipe", errno) }

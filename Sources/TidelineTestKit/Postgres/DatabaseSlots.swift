@@ -1,13 +1,13 @@
-// DatabaseSlots: limits how many servers tests run on the shared cluster at a time.
+// DatabaseSlots: limits the number of servers that tests run on the shared cluster at a time.
 //
-// Tests run in parallel, and each server on PostgreSQL has its own connections. Without a limit, the cluster runs out
-// of connections as soon as tests wait for processor time.
+// Tests run in parallel, and each server on PostgreSQL has its own connections. Without a limit,
+// the cluster would run out of connections when tests have to wait for processor time.
 
 import Synchronization
 
-/// A limit on the servers that tests in this process run at a time.
+/// A limit on the number of servers that the tests of this process run at a time.
 package final class DatabaseSlots: Sendable {
-    /// A slot, which is returned when its last reference is gone.
+    /// A slot, which becomes free when its last reference is released.
     package final class Slot: Sendable {
         private let slots: DatabaseSlots
 
@@ -19,16 +19,17 @@ package final class DatabaseSlots: Sendable {
     private struct State {
         var free: Int
         var tickets = 0
-        /// The number of times that a test has continued.
+        /// The number of times that a waiting test has continued.
         var moves = 0
         var waiting: [(ticket: Int, turn: CheckedContinuation<Void, Never>)] = []
     }
 
     package static let shared = DatabaseSlots(30)
 
-    /// The time after which one waiting test continues without a free slot, if no other test has continued.
+    /// The time after which a waiting test continues without a free slot if no other test has
+    /// continued.
     ///
-    /// Tests that have a slot and need another one would otherwise wait for each other forever.
+    /// Otherwise, tests that have a slot and need another one could wait for each other forever.
     private static let patience = Duration.seconds(20)
 
     private let state: Mutex<State>
@@ -64,7 +65,8 @@ package final class DatabaseSlots: Sendable {
         return Slot(self)
     }
 
-    /// Gives a slot beyond the limit to a waiting test, unless another test has continued since `moves` was read.
+    /// Gives a waiting test a slot beyond the limit, unless another test has continued since
+    /// `moves` was read.
     private func resumeWithoutFreeSlot(_ ticket: Int, since moves: Int) {
         let turn = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.moves == moves,

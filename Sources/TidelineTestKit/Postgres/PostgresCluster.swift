@@ -1,22 +1,24 @@
-// PostgresCluster: a private PostgreSQL in a temporary directory, for the tests of a process.
+// PostgresCluster: a private PostgreSQL server in a temporary directory, for the tests of one
+// process.
 //
-// It ends with the process that started it, however that process ends: a shell waits for the end of its input, and
-// then stops the server. Its data need not survive the machine, so it never flushes to the disk. The shell also
-// restarts the server after a crash. Tests control it with files and signals.
+// The server ends with the process that started it, even if the process crashes: a shell waits for
+// the end of its input and then stops the server. The data does not have to survive a crash of the
+// machine, so the server never flushes to the disk. The shell also restarts the server after a
+// crash. Tests control the shell with files and signals.
 
 import Foundation
 import Synchronization
 
 /// A running PostgreSQL server that creates databases on request.
 package final class PostgresCluster: Sendable {
-    /// The reason why PostgreSQL is not available.
+    /// The reason that PostgreSQL is not available.
     package struct Missing: Error, CustomStringConvertible {
         package var description: String
 
         package init(description: String) { self.description = description }
     }
 
-    /// The directory of PostgreSQL's programs; `TIDELINE_POSTGRES_BIN` selects another version.
+    /// The directory of the PostgreSQL programs; `TIDELINE_POSTGRES_BIN` selects another version.
     package static let programs: String? = {
         let named = ProcessInfo.processInfo.environment["TIDELINE_POSTGRES_BIN"]
         let versions = [18, 17, 16, 15, 14].map { "/usr/lib/postgresql/\($0)/bin" }
@@ -25,7 +27,7 @@ package final class PostgresCluster: Sendable {
         }
     }()
 
-    /// The reason why tests of PostgreSQL are skipped; nil if they are not skipped.
+    /// The reason that PostgreSQL tests are skipped; nil if they are not skipped.
     package static let reasonToSkip: String? =
         if ProcessInfo.processInfo.environment["TIDELINE_POSTGRES"] == "none" {
             "TIDELINE_POSTGRES=none leaves it out."
@@ -37,7 +39,7 @@ package final class PostgresCluster: Sendable {
 
     private static let state = Mutex<Result<PostgresCluster, any Error>?>(nil)
 
-    /// Returns the cluster of this process, which the first call starts.
+    /// Returns the shared cluster of this process; the first call starts it.
     package static func shared() throws -> PostgresCluster {
         try state.withLock { state in
             if let state { return try state.get() }
@@ -51,7 +53,7 @@ package final class PostgresCluster: Sendable {
         Result<(primary: PostgresCluster, standby: PostgresCluster), any Error>?
     >(nil)
 
-    /// Returns another cluster of this process with its standby, which the first call starts.
+    /// Returns a second cluster of this process with its standby; the first call starts both.
     package static func sharedPair() throws -> (primary: PostgresCluster, standby: PostgresCluster)
     {
         try pair.withLock { pair in
@@ -68,17 +70,17 @@ package final class PostgresCluster: Sendable {
     private let directory: String
     private let programs: String
     private let numbers = Mutex(0)
-    /// The addresses of databases that were emptied for reuse.
+    /// The addresses of databases that have been emptied for reuse.
     private let emptied = Mutex<[String]>([])
-    /// Stops the server when it is released.
+    /// The script that stops the server when this reference is released.
     private let lifeline = Mutex<ChildProgram.Guarded?>(nil)
 
     /// Starts a cluster.
     ///
     /// - Parameters:
     ///   - keepsCommits: Whether commits survive a crash of PostgreSQL.
-    ///   - settings: More settings of its configuration.
-    /// - Throws: ``Missing`` if it cannot be started.
+    ///   - settings: Additional settings for the server's configuration.
+    /// - Throws: ``Missing`` if the cluster cannot be started.
     package init(keepsCommits: Bool = false, settings: [String: String] = [:]) throws {
         guard let programs = Self.programs else {
             throw Missing(description: Self.reasonToSkip ?? "")
@@ -98,7 +100,7 @@ package final class PostgresCluster: Sendable {
 
     /// Starts a standby of another cluster.
     ///
-    /// - Throws: ``Missing`` if it cannot be started.
+    /// - Throws: ``Missing`` if the standby cannot be started.
     package init(standbyOf primary: PostgresCluster) throws {
         programs = primary.programs
         directory = try Self.makeDirectory()
@@ -146,7 +148,7 @@ package final class PostgresCluster: Sendable {
         try waitUntilReady()
     }
 
-    /// Starts a server that ends when the lifeline is released.
+    /// Starts a server that stops when the lifeline is released.
     private func guarded(_ server: [String]) throws {
         let script = """
             begin() { "$@" >>"$directory/server.log" 2>&1 </dev/null & server=$!; }
@@ -175,9 +177,9 @@ package final class PostgresCluster: Sendable {
         try Self.wait(or: "PostgreSQL does not stop") { kill(process, 0) != 0 }
     }
 
-    /// Blocks the calling thread until a condition holds.
+    /// Blocks the calling thread until a condition is true.
     ///
-    /// - Throws: ``Missing`` with the description if it takes more than a minute.
+    /// - Throws: ``Missing`` with the description of the failure if this takes more than a minute.
     static func wait(or failure: String, _ condition: () throws -> Bool) throws {
         do {
             try blockingUntil(condition)
@@ -186,7 +188,8 @@ package final class PostgresCluster: Sendable {
         }
     }
 
-    /// Stops the replay on a standby, which shows no later changes of its primary until ``resumeReplay()``.
+    /// Pauses replay on a standby, which then shows no further changes of its primary until
+    /// ``resumeReplay()``.
     package func pauseReplay() throws {
         try psql("SELECT pg_wal_replay_pause()", in: "postgres")
         try Self.wait(or: "the standby does not pause its replay") {
@@ -194,7 +197,7 @@ package final class PostgresCluster: Sendable {
         }
     }
 
-    /// Pauses all processes of PostgreSQL, like a machine that hangs, or resumes them.
+    /// Pauses all PostgreSQL processes to simulate a machine that hangs, or resumes them.
     package func setPaused(_ isPaused: Bool) throws {
         let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
         guard let process = file.split(separator: "\n").first.map(String.init) else {
@@ -205,12 +208,12 @@ package final class PostgresCluster: Sendable {
         try ChildProgram.run(["kill", signal, process])
     }
 
-    /// Resumes the replay on a standby.
+    /// Resumes replay on a standby.
     package func resumeReplay() throws {
         try psql("SELECT pg_wal_replay_resume()", in: "postgres")
     }
 
-    /// Waits until a standby shows all current commits of the primary.
+    /// Waits until a standby shows all commits that the primary currently has.
     package func catchUp(with primary: PostgresCluster) throws {
         let end = try primary.psql("SELECT pg_current_wal_lsn()", in: "postgres")
             .filter { $0 != "\n" }
@@ -219,7 +222,7 @@ package final class PostgresCluster: Sendable {
         }
     }
 
-    /// Copies the data of a stopped cluster; later commits are not in the copy.
+    /// Copies the data of a stopped cluster; the copy does not contain later commits.
     package func copyData() throws {
         try ChildProgram.run(["cp", "-a", directory + "/data", directory + "/copy"])
     }
@@ -230,11 +233,11 @@ package final class PostgresCluster: Sendable {
         try ChildProgram.run(["cp", "-a", directory + "/copy", directory + "/data"])
     }
 
-    /// Restarts the server after a crash, and waits until it accepts connections.
+    /// Restarts the server after a crash and waits until it accepts connections.
     ///
-    /// - Parameter promoted: Whether it starts on a new timeline, like a standby that becomes the primary. This
-    ///   requires the setting `restore_command`.
-    /// - Throws: ``Missing`` if it does not start.
+    /// - Parameter promoted: Whether the server starts on a new timeline, like a standby that
+    ///   becomes the primary. This requires the setting `restore_command`.
+    /// - Throws: ``Missing`` if the server does not start.
     package func restart(promoted: Bool = false) throws {
         if promoted {
             try ChildProgram.run(asServer(["touch", directory + "/data/recovery.signal"]))
@@ -244,24 +247,24 @@ package final class PostgresCluster: Sendable {
         if promoted { try waitUntilPromoted() }
     }
 
-    /// Waits until the recovery ends, before which the server accepts only reads.
+    /// Waits until recovery ends; before that, the server accepts only reads.
     private func waitUntilPromoted() throws {
         try Self.wait(or: "PostgreSQL did not become the primary: see \(directory)/server.log") {
-            // Fails while the server is in recovery.
+            // This query fails while the server is in recovery.
             (try? psql("SELECT pg_current_wal_lsn()", in: "postgres")) != nil
         }
     }
 
-    /// The directory of its socket.
+    /// The directory of the server's socket.
     package var socketDirectory: String { directory }
 
     private func waitUntilReady() throws {
         try waitUntilReady(directory, or: "PostgreSQL did not start: see \(directory)/server.log")
     }
 
-    /// Waits until a server answers at a socket directory.
+    /// Waits until a server responds at a socket directory.
     ///
-    /// Its socket file proves nothing: it exists a moment before the server listens.
+    /// The socket file alone proves nothing, because it exists shortly before the server listens.
     func waitUntilReady(_ directory: String, port: Int = 5432, or failure: String) throws {
         let ready = [
             programs + "/pg_isready", "-q", "-h", directory, "-p", "\(port)", "-U", "postgres",
@@ -269,7 +272,8 @@ package final class PostgresCluster: Sendable {
         try Self.wait(or: failure) { (try? ChildProgram.run(ready)) != nil }
     }
 
-    /// Returns a command that runs as the user `postgres`, because PostgreSQL does not start as root.
+    /// Returns a command that runs as the user `postgres`, because PostgreSQL refuses to start as
+    /// root.
     func asServer(_ command: [String]) -> [String] {
         guard getuid() == 0 else { return command }
         return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] + command
@@ -277,7 +281,8 @@ package final class PostgresCluster: Sendable {
 
     /// Creates a database.
     ///
-    /// - Parameter folder: The directory of its tablespace; nil for the default tablespace.
+    /// - Parameter folder: The directory for the database's tablespace; nil for the default
+    ///   tablespace.
     /// - Returns: The address of the database.
     /// - Throws: ``Missing`` if the tablespace or the database cannot be created.
     package func database(in folder: String? = nil) throws -> String {
@@ -298,14 +303,14 @@ package final class PostgresCluster: Sendable {
 
     /// Returns the address of an empty database, which another test may have used before.
     ///
-    /// Reuse takes a third of the time of a new database, and no disk space.
+    /// Reusing a database takes a third of the time of creating one, and no disk space.
     package func emptyDatabase() throws -> String {
         if let url = emptied.withLock({ $0.popLast() }) { return url }
         return try database()
     }
 
-    /// Removes all tables from a database that no test uses any longer, so that
-    /// ``emptyDatabase()`` can return it.
+    /// Removes all tables from a database that no test is using anymore, so that
+    /// ``emptyDatabase()`` can return the database.
     ///
     /// A database that cannot be emptied is not reused.
     package func recycle(_ url: String) {
@@ -318,7 +323,7 @@ package final class PostgresCluster: Sendable {
         emptied.withLock { $0.append(url) }
     }
 
-    /// Returns the name of the database in an address.
+    /// Returns the database name in an address.
     package static func name(in url: String) -> String {
         String(url.dropFirst("postgres://postgres@/".count).prefix { $0 != "?" })
     }
@@ -328,7 +333,7 @@ package final class PostgresCluster: Sendable {
         "postgres://postgres@/\(database)?host=\(directory)"
     }
 
-    /// Runs SQL with `psql`, without a Tideline server; returns its output.
+    /// Runs SQL with `psql`, without a Tideline server, and returns the output.
     @discardableResult
     package func psql(_ script: String, in database: String) throws -> String {
         try ChildProgram.run([

@@ -1,4 +1,5 @@
-// PostgresPooler: each transaction may use a different connection, and no session state survives the transaction.
+// PostgresPooler: a connection pooler, with which each transaction may use a different connection
+// and no session state survives a transaction.
 
 import Foundation
 
@@ -9,7 +10,7 @@ package final class PostgresPooler: Sendable {
         FileManager.default.isExecutableFile(atPath: $0)
     }
 
-    /// The reason why its tests are skipped; nil if they are not skipped.
+    /// The reason that tests with PgBouncer are skipped; nil if they are not skipped.
     package static let reasonToSkip: String? =
         PostgresCluster.reasonToSkip
         ?? (program == nil ? "PgBouncer is not installed: apt-get install pgbouncer" : nil)
@@ -17,10 +18,10 @@ package final class PostgresPooler: Sendable {
     private static let port = 6432
 
     private let directory: String
-    /// Stops the pooler when it is released.
+    /// The script that stops the pooler when this reference is released.
     private let lifeline: ChildProgram.Guarded
 
-    /// Starts a pooler with few connections, so that callers have to share them.
+    /// Starts a pooler with so few connections that callers must share them.
     package init(of cluster: PostgresCluster) throws {
         guard let program = Self.program else {
             throw PostgresCluster.Missing(description: Self.reasonToSkip ?? "")
@@ -58,7 +59,7 @@ package final class PostgresPooler: Sendable {
         try cluster.waitUntilReady(directory, port: Self.port, or: failure)
     }
 
-    /// Returns the address of a database through the pooler.
+    /// Returns the address of a database for access through the pooler.
     package func url(of url: String) -> String {
         "postgres://postgres@/\(PostgresCluster.name(in: url))?host=\(directory)&port=\(Self.port)"
     }

@@ -1,9 +1,10 @@
-// GatewayPage: a response of a captive portal, a proxy or a load balancer instead of the server's.
+// GatewayPage: a response from a captive portal, a proxy, or a load balancer in place of the
+// server's response.
 
 import Tideline
 
-/// A response of a gateway between a device and its server, with any status and a body that is not the
-/// server's.
+/// A response from a gateway between a device and its server, with any status and a body that is
+/// not the server's.
 struct GatewayPage: Sendable {
     private enum Body: CaseIterable {
         case html
@@ -19,8 +20,8 @@ struct GatewayPage: Sendable {
     ///
     /// - Parameters:
     ///   - generator: The source of randomness.
-    ///   - allowsEmptySuccess: Whether a success may have no body. Original servers send such responses, too, and a
-    ///     device cannot distinguish them.
+    ///   - allowsEmptySuccess: Whether a success may have no body. The original servers send such
+    ///     responses too, so a device cannot tell the difference.
     init(using generator: inout SeededGenerator, allowsEmptySuccess: Bool) {
         let status = Self.statuses.randomElement(using: &generator) ?? 502
         var body = Body.allCases.randomElement(using: &generator) ?? .html

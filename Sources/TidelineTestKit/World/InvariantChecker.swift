@@ -1,9 +1,10 @@
-// InvariantChecker: the end of a simulation: all devices sync without faults, and the guarantees are checked.
+// InvariantChecker: the end of a simulation, at which all devices sync without faults and the
+// guarantees are checked.
 
 import Tideline
 import TidelineCore
 
-/// A checker that compares the server and the devices of a simulation with the guarantees.
+/// A checker that verifies the guarantees on the server and the devices of a simulation.
 struct InvariantChecker {
     let plan: WorldPlan
     let devices: [WorldDevice]
@@ -11,14 +12,14 @@ struct InvariantChecker {
     let server: WorldServer
     let time: VirtualTime
 
-    /// The number of rounds of push and pull after which all queues must be empty.
+    /// The number of push and pull rounds after which all queues must be empty.
     private static let roundsMax = 12
 
     private func violation(_ guarantee: String, _ detail: String) -> WorldViolation {
         WorldViolation(seed: plan.seed, guarantee: guarantee, detail: detail)
     }
 
-    /// Checks that every pull succeeds if a row that the server cannot process is the only fault.
+    /// Checks that every pull succeeds if the only fault is a row that the server cannot process.
     func checkPoisoned() async throws {
         guard plan.poisons else { return }
         defer { server.faults.poison(nil) }
@@ -35,7 +36,8 @@ struct InvariantChecker {
         }
     }
 
-    /// Syncs all devices until nothing is pending (guarantee 4); waits for devices with automatic sync.
+    /// Syncs all devices until nothing is pending (guarantee 4); waits for devices with automatic
+    /// sync.
     func syncAll() async throws {
         for _ in 0..<Self.roundsMax {
             for device in devices where device.syncsItself { try await device.resolveErrors() }
@@ -48,13 +50,14 @@ struct InvariantChecker {
             try await waitForAutomaticSync()
             guard try await unresolvedCount() == 0 else { continue }
             try await fetchLast()
-            // A lost row may have had an operation, which its user discarded. Only the next pull finds that it is lost.
+            // A lost row may have had an operation that its user discarded. Only the next pull
+            // detects that the row is lost.
             if try await unresolvedCount() == 0 { return }
         }
         throw violation("liveness", "operations are pending after \(Self.roundsMax) rounds")
     }
 
-    /// The number of pending operations and lost rows of all devices.
+    /// Returns the number of pending operations and lost rows on all devices.
     private func unresolvedCount() async throws -> Int {
         var count = 0
         for device in devices {
@@ -69,7 +72,8 @@ struct InvariantChecker {
         for device in devices where !device.syncsItself { try await device.sync() }
         try await waitForAutomaticSync()
         guard !server.isOurs else { return }
-        // The original servers do not report which rows left a query: a purge removes them.
+        // The original servers do not report rows that no longer match a query, so a purge removes
+        // them.
         for device in devices where device.pullsPart { try await device.purgeAndPull() }
     }
 
@@ -79,15 +83,16 @@ struct InvariantChecker {
         try await time.sleep(.seconds(150))
     }
 
-    /// Checks guarantee 9: without faults, a push leaves only operations that are rejected or depend on a
-    /// rejected one.
+    /// Checks guarantee 9: without faults, a push leaves only rejected operations and operations
+    /// that depend on them.
     private func checkUnblocked(_ device: WorldDevice) async throws {
         if plan.restores {
-            // The pull may have queued lost rows, which are sent by the next push.
+            // The pull may have queued lost rows, which the next push sends.
             _ = try? await device.client().syncContext.push()
         }
-        // At a server without batches, a push retries an operation only once after it was combined with a later one of
-        // its row. The next push sends the rest of the chain.
+        // If the server does not support batches, a push retries an operation only once after the
+        // operation was combined with a later one of its row. The next push sends the rest of the
+        // chain.
         var unsent = try await device.unblockedRows()
         for _ in 0..<(server.isOurs ? 0 : Self.pushesForAChain) where !unsent.isEmpty {
             _ = try? await device.client().syncContext.push()
@@ -100,10 +105,11 @@ struct InvariantChecker {
         )
     }
 
-    /// The maximum number of pushes that a chain of transactions may need at a server without batches.
+    /// The maximum number of pushes that a chain of transactions may need if the server does not
+    /// support batches.
     private static let pushesForAChain = 8
 
-    /// Checks the guarantees about the rows of all devices and of the server.
+    /// Checks the guarantees about the rows on all devices and on the server.
     func checkGuarantees() async throws -> WorldReport {
         let client = SyncClient(endpoint: World.endpoint, transport: server.transport)
         let truth = try await client.table(WorldItem.self).read(sortedBy: [.ascending(\.id)])
@@ -149,8 +155,8 @@ struct InvariantChecker {
         }
         let wanted = rows.filter(device.pulls)
         guard local != wanted else { return }
-        // A row on the device that matches none of its queries breaks guarantee 6. A missing row, which is older than
-        // the cursor and was never applied, breaks guarantee 5.
+        // A row on the device that matches none of the device's queries breaks guarantee 6. A
+        // missing row that is older than the cursor and was never applied breaks guarantee 5.
         let isStale = local.contains { row in !wanted.contains { $0.id == row.id } }
         let isMissing = wanted.contains { row in !local.contains { $0.id == row.id } }
         throw violation(
@@ -161,7 +167,7 @@ struct InvariantChecker {
 
     /// Checks guarantees 1 and 7: the last value that each user wrote to a row reached the server.
     ///
-    /// An exception is a value whose conflict the policy or the app resolved with the server's row.
+    /// Values are exempt if the policy or the app resolved their conflict with the server's row.
     private func checkLoss(_ device: WorldDevice) throws {
         guard device.policy != .serverWins else { return }
         func lost(_ what: String, _ id: String) -> WorldViolation {

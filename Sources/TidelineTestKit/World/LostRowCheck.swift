@@ -2,31 +2,34 @@
 
 /// The rows of a device that a restored server lost, until their user resolves them.
 package struct LostRowCheck: Sendable {
-    /// Rows that the user has not resolved.
+    /// The rows that the user has not resolved yet.
     private var unresolved: Set<String> = []
-    /// Rows that disappeared before the user resolved them, and before another request changed them.
+    /// The rows that disappeared before the user resolved them and before another request changed
+    /// them.
     private var vanished: Set<String> = []
 
     package init() {}
 
-    /// Records that the server was restored without the device's state of these rows.
+    /// Records that the server was restored and lost the device's state of these rows.
     package mutating func restored(without ids: Set<String>) { unresolved = ids }
 
-    /// Records that the user resolved or changed rows, so they need not be as the server had them.
+    /// Records that the user resolved or changed rows, so the rows do not have to match the
+    /// server's earlier rows.
     package mutating func resolved(_ ids: [String]) { unresolved.subtract(ids) }
 
-    /// Records that the device does not have a row; `changed` are those that were changed since the restore.
+    /// Records that the device does not have a row; `changed` contains the rows that were changed
+    /// after the restore.
     package mutating func isMissing(_ id: String, changed: Set<String>) {
         if unresolved.contains(id), !changed.contains(id) { vanished.insert(id) }
     }
 
-    /// Returns the rows that the device lost without a report to its user.
+    /// Returns the rows that disappeared from the device without a report to its user.
     package func silentlyLost(changed: Set<String>) -> Set<String> {
         unresolved.subtracting(changed).union(vanished)
     }
 }
 
-/// The rows that the server's pages removed from each device.
+/// The rows that pages from the server removed from each device.
 package struct PageRemovals: Sendable {
     private var removed: [String: Set<String>] = [:]
 
@@ -43,6 +46,6 @@ package struct PageRemovals: Sendable {
         removed[device]?.remove(id)
     }
 
-    /// Returns the rows whose last state on a device's pages was removed.
+    /// Returns the rows that pages removed from a device, and that no later page contained.
     package subscript(device: String) -> Set<String> { removed[device] ?? [] }
 }

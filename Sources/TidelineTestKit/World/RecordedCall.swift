@@ -1,4 +1,5 @@
-// RecordedCall: a request to a simulation's server with its response; a batch is several calls.
+// RecordedCall: a request to a simulation's server with its response; a batch is recorded as
+// several calls.
 
 import Foundation
 import Tideline
@@ -11,10 +12,11 @@ struct RecordedCall: Sendable {
         var id: String
         var text: String?
         var rank: Int?
-        /// The bytes of the version; a later version has greater bytes.
+        /// The bytes of the version; they increase with each version.
         var version: [UInt8]
 
-        /// The state in the forms that records name it: the version, and the milliseconds of its time since 1970.
+        /// The state in the two forms in which records name it: the version, and the time of the
+        /// version in milliseconds since 1970.
         var states: [String] {
             guard version.count == 8 else { return [] }
             let micros = version.reduce(Int64(0)) { $0 << 8 | Int64($1) }
@@ -28,7 +30,7 @@ struct RecordedCall: Sendable {
     var ifMatch: String?
     var body: [UInt8]
     var status: Int
-    /// Its atomic group in a batch.
+    /// The atomic group of the request in a batch.
     var group: String?
     /// The ETag of the response.
     var tag: String?
@@ -39,7 +41,7 @@ struct RecordedCall: Sendable {
     /// Whether the request changed a row on the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
 
-    /// Whether a fault of the server rejected the request, which may succeed if it is sent again.
+    /// Whether a server fault rejected the request, which may succeed when it is resent.
     var isRejectedByFault: Bool {
         method != "GET" && ([403, 500].contains(status) || code == "noSuchTable")
     }
@@ -77,7 +79,7 @@ struct RecordedCall: Sendable {
         ]
     }
 
-    /// Removes the delta token, because it contains the epoch of the database, which is random.
+    /// Removes the delta token, because it contains the database's epoch, which is random.
     private static func withoutToken(_ query: String) -> String {
         guard let token = query.firstRange(of: "deltatoken=") else { return query }
         return String(query[..<token.upperBound])
@@ -118,7 +120,7 @@ struct RecordedCall: Sendable {
         }
     }
 
-    /// Returns the header fields of a part, whose names are case-insensitive.
+    /// Returns the header fields of a part; their names are case-insensitive.
     private static func headers(_ part: [JSONPieces.Member]) -> HTTPFields {
         var fields = HTTPFields()
         for member in part["headers"].flatMap(JSONPieces.members) ?? [] {
@@ -137,13 +139,14 @@ struct RecordedCall: Sendable {
         }
     }
 
-    /// Returns the `code` of an error's body.
+    /// Returns the `code` in the body of an error.
     private static func code(_ status: Int, _ body: [UInt8]?) -> String? {
         guard status >= 400 else { return nil }
         return body.flatMap(JSONPieces.members)?["code"].flatMap(JSONPieces.text)
     }
 
-    /// Returns the ids of the rows that a page removes from a device, and of the rows that it contains.
+    /// Returns the ids of the rows that a page removes from a device, and the ids of the rows that
+    /// the page contains.
     static func pageIDs(_ page: [UInt8]) -> (removed: Set<String>, present: Set<String>) {
         var ids: (removed: Set<String>, present: Set<String>) = ([], [])
         for row in parts(page, "items") ?? [] {
@@ -174,7 +177,7 @@ struct RecordedCall: Sendable {
 }
 
 extension [UInt8] {
-    /// Whether this version is older than another one; an unknown version is never older.
+    /// Returns whether this version is older than another one; an unknown version is never older.
     func isOlder(than other: [UInt8]) -> Bool {
         !isEmpty && lexicographicallyPrecedes(other)
     }

@@ -1,26 +1,26 @@
-// RowDeletes: the deletes of a simulation's users that must reach the server.
+// RowDeletes: the deletes of simulated users that must reach the server.
 
-/// A delete of a row by the user of a device.
+/// A delete of a row by a device's user.
 private struct RowDelete: Hashable {
     var id: String
     var device: String
 }
 
-/// Deletes that have not reached the server yet.
+/// The deletes that have not reached the server yet.
 package struct PendingDeletes {
     private var deletes: Set<RowDelete> = []
 
     package init() {}
 
-    /// Records that the user of a device deletes a row that the server has.
+    /// Records that a device's user deletes a row that the server has.
     package mutating func deletes(_ id: String, by device: String) {
         deletes.insert(RowDelete(id: id, device: device))
     }
 
-    /// Records a response to a DELETE of a row.
+    /// Records a response to the DELETE of a row.
     ///
-    /// A row that is gone need not be deleted by any device. The 404 of a server without the table proves nothing about
-    /// the row.
+    /// If the row is gone, no device has to delete it anymore. A 404 from a server without the
+    /// table says nothing about the row.
     package mutating func answered(
         _ id: String,
         status: Int,
@@ -37,12 +37,12 @@ package struct PendingDeletes {
     }
 }
 
-/// Deletes that need not reach the server, because a restored server lost the row, and the device that
-/// deletes it never stored it there again.
+/// The deletes that do not have to reach the server, because a restored server lost the row and the
+/// deleting device has not stored it there again.
 ///
-/// A row that another device inserts later with the same id is not the deleted one.
+/// If another device later inserts a row with the same id, that row is not the deleted one.
 package struct UnneededDeletes {
-    /// Whether the restored server lacked the row, by delete.
+    /// Whether the restored server lacks the row, for each delete.
     private var deletes: [RowDelete: Bool] = [:]
 
     package init() {}
@@ -51,12 +51,12 @@ package struct UnneededDeletes {
         deletes[RowDelete(id: id, device: device)] = !isThere
     }
 
-    /// Records that the server was restored and has only these rows.
+    /// Records that the server was restored and has only the given rows.
     package mutating func restored(to ids: Set<String>) {
         for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
     }
 
-    /// Records that a request of this device changed a row.
+    /// Records that a request from a device changed a row.
     package mutating func changed(_ id: String, by device: String) {
         let delete = RowDelete(id: id, device: device)
         if deletes[delete] != nil { deletes[delete] = false }

@@ -1,18 +1,18 @@
-// ServerFaults: faults of the simulated server itself: a row that it cannot process, a deployment that
-// rejects every write for a while, and expired tokens.
+// ServerFaults: faults of the simulated server itself: a row that it cannot process, a deployment
+// that rejects every write for some time, and expired tokens.
 
 import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
 
-/// A transport that simulates faults of the server, whose responses are recognizable as the server's.
+/// A transport that simulates server faults; a device can recognize the responses as the server's.
 final class ServerFaults: Transport {
     /// The server's response to a rejected write.
     enum Rejection: Sendable, Hashable {
-        /// The row cannot be processed: 500.
+        /// The server cannot process the row: 500.
         case failure
-        /// The deployed version has no such table: 404.
+        /// The deployed version does not have the table: 404.
         case missingTable
         /// The deployed version does not allow the caller to write: 403.
         case missingRight
@@ -46,7 +46,7 @@ final class ServerFaults: Transport {
 
     private let now: @Sendable () -> Int64
 
-    /// `now` returns the time of the server, in microseconds since 1970.
+    /// `now` returns the server's time in microseconds since 1970.
     init(_ inner: any Transport, now: @escaping @Sendable () -> Int64) {
         self.inner = inner
         self.now = now

@@ -1,4 +1,4 @@
-// ServerRecorder: records the requests to a simulation's server and its responses.
+// ServerRecorder: records the requests to a simulation's server and the server's responses.
 
 import Foundation
 import Synchronization
@@ -10,55 +10,59 @@ final class ServerRecorder: Sendable {
     private struct State {
         /// The rows on the server, by id.
         var items: [String: RecordedCall.Item] = [:]
-        /// The last versions that were deleted, by id.
+        /// The last version of each deleted row, by id.
         var gone: [String: [UInt8]] = [:]
-        /// An old value that a device wrote back although it had only read the value.
+        /// A description of an old value that a device wrote back although the device had only read
+        /// it.
         var writtenBack: String?
-        /// Rows with which an app replaces the whole row of the server, by the device's name and the id.
+        /// The rows that an app uses to replace the server's whole row, by device name and id.
         var insisted: [String: [String: Decision]] = [:]
-        /// Older texts that count as edits, by the device's name and the id.
+        /// Older texts that count as edits, by device name and id.
         var keptTexts: [String: [String: Set<String>]] = [:]
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
-        /// The texts of each state of a row, by id; an inserted state has the name of the device that inserted it.
+        /// The texts of each state of a row, by id; an inserted state is named after the device
+        /// that inserted it.
         var stateTexts: [String: [String: Set<String>]] = [:]
-        /// Rows that a DELETE removed, or that were already removed.
+        /// Rows that a DELETE removed or that were already gone.
         var deleted: Set<String> = []
         var pendingDeletes = PendingDeletes()
-        /// The states that requests led to; a repeat that gets the replayed answer adds no state.
+        /// The states that resulted from each request; a repeat that gets the replayed answer adds
+        /// no state.
         var effects: [String: Set<String>] = [:]
         var requests = 0
-        /// The number of groups that were applied atomically, and the first one that was not.
+        /// The number of groups that were applied atomically, and the first group that was not.
         var groups = 0
         var torn: String?
-        /// The rows of the backup, and the number of restores.
+        /// The rows in the backup, and the number of restores.
         var backup: (items: [String: RecordedCall.Item], gone: [String: [UInt8]]) = ([:], [:])
         var restores = 0
-        /// The rows that were changed after the last restore.
+        /// The rows that were changed after the most recent restore.
         var changedSince: Set<String> = []
-        /// The ids of the rows that each device changed after the last restore, by the device's name.
+        /// The ids of the rows that each device changed after the most recent restore, by device
+        /// name.
         var changedBy: [String: Set<String>] = [:]
         var removals = PageRemovals()
         var unneeded = UnneededDeletes()
-        /// The requests that were received, so that repeats are recognized.
+        /// The requests that were received, for recognizing repeats.
         var seen: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
     }
 
-    /// The row with which an app replaces the row of the server.
+    /// A row that an app uses to replace the server's row.
     private struct Decision {
         var text: String?
         var rank: Int?
     }
 
-    /// The state of the server and the devices when the database was restored.
+    /// The state of the server and the devices at the time of a restore.
     struct Restore: Sendable {
         /// The last version of each row in the backup.
         var versions: [String: [UInt8]]
         /// The rows in the backup.
         var items: [WorldItem] = []
-        /// The rows that pages removed from each device; a page may still be on its way.
+        /// The rows that pages removed from each device; such a page may still be in flight.
         var removals: PageRemovals
     }
 
@@ -68,16 +72,16 @@ final class ServerRecorder: Sendable {
 
     init(_ server: WorldServer) { self.server = server }
 
-    /// The device that sends a request.
+    /// The device that sent a request.
     struct Author: Sendable {
-        /// The name: `d` and the index.
+        /// The name: `d` followed by the index.
         var name: String
         var index: Int
         /// Whether conflicts are resolved without writing old values back.
         var yields: Bool
         /// Whether the user never replaces one of their own texts with an older one.
         var ordersOwnTexts = false
-        /// The index of the device, and that of the device whose file it started with.
+        /// The index of the device, and the index of the device whose file it started with.
         var lineage: [Int] = []
 
         func wrote(_ text: String) -> Bool { number(of: text) != nil }
@@ -92,7 +96,7 @@ final class ServerRecorder: Sendable {
             return nil
         }
 
-        /// Returns whether two texts are from the same user and the first one is older.
+        /// Returns whether two texts are from the same user and the first text is older.
         func isOlder(_ text: String, than other: String) -> Bool {
             guard ordersOwnTexts,
                 text.prefix(while: { $0 != "-" }) == other.prefix(while: { $0 != "-" }),
@@ -102,7 +106,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// The transport of one device to the server.
+    /// The transport from one device to the server.
     struct Port: Transport {
         let recorder: ServerRecorder
         let author: Author
@@ -150,7 +154,7 @@ final class ServerRecorder: Sendable {
         return response
     }
 
-    /// Counts the atomic groups of a batch, and records one that was applied only in part.
+    /// Counts the atomic groups of a batch, and records a group that was applied only partially.
     private func count(_ calls: [RecordedCall], _ state: inout State) {
         for (group, members) in Dictionary(grouping: calls, by: \.group) where group != nil {
             let done = members.count(where: \.isChange)
@@ -159,7 +163,8 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Records inserts that a fault of the server rejected, alone or with the rest of their atomic group.
+    /// Records inserts that a server fault rejected, individually or together with their atomic
+    /// group.
     private func recordRejections(_ calls: [RecordedCall]) {
         let groups = Set(calls.filter(\.isRejectedByFault).compactMap(\.group))
         for call in calls where call.method == "POST" {
@@ -172,9 +177,10 @@ final class ServerRecorder: Sendable {
     /// Checks whether a device overwrites values of other devices with older values that it had
     /// only read.
     ///
-    /// It may replace its own values, even with values from an older copy.
+    /// A device may replace its own values, even with values from an older copy.
     ///
-    /// - Returns: Whether the call took effect; a repeat that gets the replayed answer does not.
+    /// - Returns: Whether the call took effect, which a repeat that gets the replayed answer does
+    ///   not.
     private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) -> Bool {
         guard server.isOurs, call.isChange else { return false }
         // A late repeat gets the replayed answer.
@@ -187,7 +193,7 @@ final class ServerRecorder: Sendable {
             return before != nil
         }
         let before = state.items[after.id]
-        // A replayed answer shows a state that the row had, or still has.
+        // A replayed answer shows a state that the row has had, or still has.
         if let before, after.version.isOlder(than: before.version) { return false }
         if let before, !after.version.isEmpty, after.version == before.version { return false }
         if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return false }
@@ -196,7 +202,7 @@ final class ServerRecorder: Sendable {
         return true
     }
 
-    /// Checks the values of a row with which a device replaced another state of the row.
+    /// Checks the values with which a device replaced another state of a row.
     private func check(
         _ after: RecordedCall.Item,
         over before: RecordedCall.Item?,
@@ -205,8 +211,8 @@ final class ServerRecorder: Sendable {
     ) {
         let decision = state.insisted[author.name]?.removeValue(forKey: after.id)
         let kept = after.text.flatMap { state.keptTexts[author.name]?[after.id]?.remove($0) }
-        // A device that sends or edits a row that the restored server lost overwrites values of other devices, but only
-        // once.
+        // If a device sends or edits a row that the restored server lost, it may overwrite values
+        // of other devices, but only once.
         let isFirst = state.changedBy[author.name, default: []].insert(after.id).inserted
         let maySendLost = state.restores > 0 && isFirst
         guard !maySendLost, author.yields, let before, state.writtenBack == nil else { return }
@@ -215,7 +221,8 @@ final class ServerRecorder: Sendable {
         let ownsText = before.text.map(author.wrote) ?? false
         if before.text != after.text, !ownsText, !insistsOnText, kept == nil, let text = after.text
         {
-            // Every edit has a new text, so a text that the row had before is from an old record.
+            // Every edit has a new text, so a text that the row had before comes from an old
+            // record.
             let wasThere = state.texts[after.id]?.contains(text) == true
             if !author.wrote(text) || wasThere {
                 state.writtenBack = "\(author.name) wrote the old text \(text) of \(after.id) back"
@@ -227,7 +234,7 @@ final class ServerRecorder: Sendable {
             state.writtenBack =
                 "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
         }
-        // A row that is inserted over a deleted one has another text and no rank.
+        // A row that is inserted in place of a deleted one has a different text and no rank.
         let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
         let ownsRank = before.rank.map(author.wrote) ?? false
         if before.rank != after.rank, !ownsRank, !insistsOnRank,
@@ -237,14 +244,15 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Records that the device's next change of a row is a decision of its app about the whole row.
+    /// Records that the device's next change to a row is the app's decision about the whole row.
     func insists(_ name: String, on row: Row) {
         var decision = Decision(text: row["text"]?.text)
         if case .integer(let rank) = row["rank"] { decision.rank = Int(rank) }
         state.withLock { $0.insisted[name, default: [:]][row.id] = decision }
     }
 
-    /// Records that a device got a copy of another one's file, whose queue holds the decisions of that device's app.
+    /// Records that a device received a copy of another device's file, whose queue contains that
+    /// app's decisions.
     func copied(from name: String, to other: String) {
         state.withLock { state in
             state.insisted[other] = state.insisted[name]
@@ -252,7 +260,8 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Records that an older text counts as an edit of a device's user; returns whether it did not count before.
+    /// Records that an older text counts as an edit of a device's user; returns whether this is
+    /// new.
     func keeps(_ text: String, of id: String, by name: String) -> Bool {
         state.withLock { $0.keptTexts[name, default: [:]][id, default: []].insert(text).inserted }
     }
@@ -262,7 +271,8 @@ final class ServerRecorder: Sendable {
         state.withLock { _ = $0.keptTexts[name]?[id]?.remove(text) }
     }
 
-    /// Whether a state of a row had another text on the server; nil is the state that a device inserted.
+    /// Returns whether a state of a row had a different text on the server; nil stands for the
+    /// state that a device inserted.
     func hadOtherText(than text: String, _ id: String, in rowState: String?, _ name: String) -> Bool
     {
         state.withLock { $0.stateTexts[id]?[rowState ?? name]?.contains { $0 != text } ?? false }
@@ -281,10 +291,10 @@ final class ServerRecorder: Sendable {
         let id = call.item?.id ?? call.itemID
         // A rejected insert that the network delivers twice may take effect after the delete.
         if !isRepeat { state.unneeded.changed(id, by: author.name) }
-        // The original servers do not recognize repeats. Only a precondition keeps a repeat from taking effect again,
-        // and a late insert, after a delete, has none.
+        // The original servers do not recognize repeats. There, only a precondition keeps a repeat
+        // from taking effect again, and an insert that arrives after a delete has no precondition.
         if server.isOurs || call.ifMatch != nil {
-            // A restored database may lack the first effect.
+            // A restored database may lack the effect of the first request.
             state.effects["\(key) \(state.restores)", default: []].insert(call.tag ?? "")
         }
         if let item = call.item, let text = item.text {
@@ -307,7 +317,7 @@ final class ServerRecorder: Sendable {
 
     /// Records that the database was restored from the backup.
     ///
-    /// - Returns: The state at the restore, still without the rows in the backup.
+    /// - Returns: The state at the time of the restore, without the rows in the backup.
     func noteRestore() -> Restore {
         state.withLock { state in
             (state.items, state.gone) = state.backup
@@ -322,7 +332,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Records that the app of a device deletes a row.
+    /// Records that a device's app deletes a row.
     func deletes(_ id: String, by name: String) {
         state.withLock { state in
             let isThere =
@@ -337,22 +347,23 @@ final class ServerRecorder: Sendable {
         state.withLock { !$0.unneeded.contains(id, by: name) }
     }
 
-    /// The rows that were changed since the database was restored.
+    /// The rows that were changed after the database was restored.
     var changedSinceRestore: Set<String> { state.withLock { $0.changedSince } }
 
-    /// Returns whether a row had this text on the server at some time.
+    /// Returns whether a row ever had this text on the server.
     func had(_ text: String, _ id: String) -> Bool {
         state.withLock { $0.texts[id]?.contains(text) == true }
     }
 
-    /// Returns whether a row had this rank on the server at some time.
+    /// Returns whether a row ever had this rank on the server.
     func had(_ rank: Int, _ id: String) -> Bool {
         state.withLock { $0.ranks[id]?.contains(rank) == true }
     }
 
-    /// Whether the last delete of a row by a device reached the server, or the row was gone there.
+    /// Returns whether a device's last delete of a row reached the server, or found the row already
+    /// gone there.
     ///
-    /// At an original server, whether any delete of the row succeeded at some time.
+    /// With an original server, returns whether any delete of the row has ever succeeded.
     func wasDeleted(_ id: String, by name: String) -> Bool {
         state.withLock { state in
             server.isOurs
@@ -361,17 +372,18 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// A request that took effect more than once.
+    /// A request that took effect more than once; nil if there is none.
     var doubled: String? {
         state.withLock { state in
             state.effects.filter { $0.value.count > 1 }.keys.sorted().first
         }
     }
 
-    /// A write that restored an old value that the device had only read.
+    /// A description of a write that restored an old value that the device had only read; nil if
+    /// there is none.
     var writtenBack: String? { state.withLock { $0.writtenBack } }
 
-    /// A group that the server applied only in part.
+    /// A group that the server applied only partially; nil if there is none.
     var torn: String? { state.withLock { $0.torn } }
 
     var report: (requests: Int, groups: Int, history: UInt64) {

@@ -1,7 +1,8 @@
-// VirtualTime: a clock and an executor with one thread and one order of events.
+// VirtualTime: a simulated clock, and an executor with a single thread and a fixed order of events.
 //
-// All tasks of a simulation run on it. If no task can continue, the clock moves to the time at which the first sleeping
-// task wakes. So hours of simulated time take milliseconds, and every run is the same.
+// All tasks of a simulation run on this executor. If no task can continue, the clock advances to
+// the time at which the first sleeping task wakes up. Hours of simulated time therefore take
+// milliseconds, and every run is the same.
 
 public import Foundation
 import Synchronization
@@ -19,13 +20,13 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         var sleepers: [Sleeper] = []
         var now: Int64
         var order = 0
-        /// Tasks that were cancelled before they slept.
+        /// The tasks that were cancelled before they slept.
         var cancelled: Set<Int> = []
     }
 
     private let state: Mutex<State>
 
-    /// Starts the clock at 2026-01-01T00:00:00Z.
+    /// Creates an executor whose clock starts at 2026-01-01T00:00:00Z.
     public init() {
         state = Mutex(State(now: 1_767_225_600_000_000))
     }
@@ -42,7 +43,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         state.withLock { $0.jobs.append(unowned) }
     }
 
-    /// Suspends the task in simulated time; throws if the task is cancelled.
+    /// Suspends the task for a duration of simulated time; throws if the task is cancelled.
     public func sleep(_ duration: Duration) async throws {
         try Task.checkCancellation()
         let (seconds, attoseconds) = duration.components
@@ -84,9 +85,9 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         Task(executorPreference: self, operation: body)
     }
 
-    /// Runs `body` to its end on the calling thread.
+    /// Runs `body` to completion on the calling thread.
     ///
-    /// Returns nil in a deadlock: no task can continue, and none is sleeping.
+    /// Returns nil on a deadlock, that is, if no task can continue and none is sleeping.
     public func run<Result: Sendable>(
         _ body: sending @escaping () async throws -> Result
     ) throws -> Result? {
@@ -104,7 +105,8 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         return try box.value?.get()
     }
 
-    /// Runs the jobs that are ready, or advances the clock; returns false if there is nothing to do.
+    /// Runs the jobs that are ready, or advances the clock; returns false if there is nothing to
+    /// do.
     private func step() -> Bool {
         let jobs = state.withLock { state in
             defer { state.jobs.removeAll() }
@@ -136,7 +138,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
     }
 }
 
-/// A box for the result of a task, which is empty until the task ends.
+/// A box for the result of a task; it is empty until the task ends.
 private final class OutcomeBox<Content: Sendable>: Sendable {
     private let state = Mutex<Result<Content, any Error>?>(nil)
 

@@ -1,7 +1,7 @@
-// World: a simulation of several devices and one server in simulated time, with a network that
-// loses, duplicates and delays requests, and apps that are killed. At the end the faults stop, all
-// devices sync, and the guarantees of docs/architecture.md are checked, except 10, which has separate simulations.
-// Guarantee 11 is that two runs of a seed give the same report.
+// World: a simulation of several devices and one server in simulated time. The network loses,
+// duplicates, and delays requests, and apps are killed. At the end, the faults stop, all devices
+// sync, and the guarantees of docs/architecture.md are checked, except for guarantee 10, which has
+// separate simulations. Guarantee 11 is that two runs of a seed produce the same report.
 
 import Foundation
 import Tideline
@@ -14,7 +14,7 @@ package import TidelineServerCore
 /// let report = try World(WorldPlan(seed: 7)).run()
 /// ```
 public struct World: Sendable {
-    /// Creates the store of the server's tables, with the server's clock.
+    /// Creates the store for the server's tables, given the server's clock.
     package typealias Store =
         @Sendable (_ now: @escaping @Sendable () -> Int64) throws -> any TableStore
 
@@ -23,13 +23,14 @@ public struct World: Sendable {
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
 
-    /// Creates the simulation of a plan.
+    /// Creates the simulation for a plan.
     public init(_ plan: WorldPlan) {
         self.plan = plan
         store = nil
     }
 
-    /// Creates the simulation of a plan with Tideline's server, whose tables are in the given store.
+    /// Creates the simulation for a plan with Tideline's server, whose tables are in the given
+    /// store.
     package init(_ plan: WorldPlan, store: @escaping Store) {
         var plan = plan
         plan.server = .tideline
@@ -45,7 +46,7 @@ public struct World: Sendable {
         try run(recordsStory: false)
     }
 
-    /// Runs the simulation; a violation contains the events of the run if `recordsStory` is set.
+    /// Runs the simulation; if `recordsStory` is true, a violation contains the events of the run.
     func run(recordsStory: Bool) throws -> WorldReport {
         let time = VirtualTime()
         let story = recordsStory ? WorldStory(time) : nil
@@ -84,7 +85,7 @@ public struct World: Sendable {
         for index in 0..<plan.devices {
             let seed = plan.seed &* 31 &+ UInt64(index) &+ 1
             let name = "d\(index)"
-            // A copied queue has requests that the first device made by its policy.
+            // A copied queue contains requests that the first device made according to its policy.
             let lineage = plan.sharesCopy && index == plan.devices - 1 ? [0, index] : [index]
             let author = ServerRecorder.Author(
                 name: name,
@@ -109,7 +110,8 @@ public struct World: Sendable {
                     rejections: plan.rejections,
                     lostRows: plan.lostRows.indices.contains(index) ? plan.lostRows[index] : .ask,
                     signIn: plan.expires ? WorldSignIn(time, seed: seed) : nil,
-                    // Used without a story, too, so that tasks run in the same order in both cases.
+                    // This transport is used even without a story, so that tasks run in the same
+                    // order in both cases.
                     network: StoryTransport(inner: network, device: name, story: story),
                     recorder: recorder,
                     environment: environment(time, seed),
@@ -135,7 +137,7 @@ public struct World: Sendable {
         try await deploy.value
         try await restoring.value
         for task in outages { try await task.value }
-        // A link that breaks at large bodies keeps this limit.
+        // A connection that breaks on large bodies keeps this limit.
         var faults = NetworkFaults()
         faults.bytesMax = plan.faults.bytesMax
         for network in networks { network.set(faults) }
@@ -244,9 +246,10 @@ public struct World: Sendable {
         }
     }
 
-    /// Waits until the first device is killed, and starts the last one with a copy of its file.
+    /// Waits until the first device is killed, and then starts the last device with a copy of the
+    /// first one's file.
     ///
-    /// If the first device is never killed, the last one starts with its own file.
+    /// If the first device is never killed, the last device starts with its own file.
     private static func startFromCopy(
         _ device: WorldDevice,
         of first: WorldDevice,
@@ -256,7 +259,7 @@ public struct World: Sendable {
         try await device.start()
     }
 
-    /// Lets users edit while their devices sync; from time to time an app is killed and restarted.
+    /// Lets users edit while their devices sync; from time to time, kills and restarts an app.
     private static func work(
         _ devices: [WorldDevice],
         _ ids: [String],
@@ -309,7 +312,7 @@ public struct World: Sendable {
                 try await sync.value
                 continue
             }
-            // The app is killed during the sync: its client is lost, its disk remains.
+            // The app is killed during the sync, so its client is lost, but its disk remains.
             try await time.sleep(
                 .milliseconds(device.draw { Int.random(in: 1...4000, using: &$0) })
             )
@@ -320,8 +323,8 @@ public struct World: Sendable {
         }
     }
 
-    /// Runs a device that syncs automatically: its user resolves rejected operations, and it is killed
-    /// from time to time.
+    /// Runs a device with automatic sync: its user resolves rejected operations, and its app is
+    /// killed from time to time.
     private static func watchLoop(
         _ device: WorldDevice,
         _ heir: WorldDevice?,
@@ -341,7 +344,7 @@ public struct World: Sendable {
         }
     }
 
-    /// Kills an app, restarts it, and checks that its rows and its queue agree (guarantee 8).
+    /// Kills an app, restarts it, and checks that its rows agree with its queue (guarantee 8).
     private static func restart(
         _ device: WorldDevice,
         _ heir: WorldDevice?,

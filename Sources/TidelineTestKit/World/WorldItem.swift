@@ -1,4 +1,4 @@
-// WorldItem: the records of the simulations, and a value that is nested to any depth.
+// WorldItem: the records that the simulations use, and a value that can be nested to any depth.
 
 import Foundation
 import Tideline
@@ -7,7 +7,8 @@ import Tideline
 protocol WorldRecord: SyncRecord {
     var text: String { get set }
     var rank: Int? { get set }
-    /// The state of the row that the record names: its version, or the milliseconds of its time since 1970.
+    /// The row state that the record names: its version, or the milliseconds of its time since
+    /// 1970.
     var state: String? { get }
 }
 
@@ -60,7 +61,7 @@ struct WorldVersionedItem: WorldRecord {
     var state: String? { version }
 }
 
-/// The value of a JSON column: arrays in arrays.
+/// The value of a JSON column: nested arrays.
 struct WorldNest: Codable, Sendable, Hashable {
     var depth: Int
 

@@ -1,4 +1,4 @@
-// WorldPlan: draws the parameters.
+// WorldPlan: draws the parameters of a simulation.
 
 public import Tideline
 
@@ -14,17 +14,17 @@ public struct WorldPlan: Sendable, Hashable {
         case dotNet
     }
 
-    /// The kind of storage that a device keeps its store in.
+    /// The kind of storage on which a device keeps its store.
     public enum Disk: String, Sendable, Hashable, CaseIterable {
-        /// In memory only.
+        /// Memory only, without a database.
         case memory
         /// SQLite, in memory.
         case sqlite
-        /// A SQLite file, which is copied in its current state when the app is killed.
+        /// A SQLite file; when the app is killed, the file is copied in its current state.
         case file
     }
 
-    /// The model with which a user changes copies of rows that were read before.
+    /// The model with which a user changes copies of rows that were read earlier.
     public enum Copies: String, Sendable, Hashable, CaseIterable {
         /// A model with `updatedAt`.
         case timed
@@ -32,7 +32,7 @@ public struct WorldPlan: Sendable, Hashable {
         case versioned
     }
 
-    /// The seed that everything is drawn from.
+    /// The seed from which everything is drawn.
     public var seed: UInt64
     /// The kind of the server.
     public var server = Server.tideline
@@ -42,7 +42,7 @@ public struct WorldPlan: Sendable, Hashable {
     public var devices: Int
     /// The maximum number of rows that the devices share.
     public var rows: Int
-    /// The number of actions of each user.
+    /// The number of actions per user.
     public var steps: Int
     /// The faults of the network while the users work.
     public var faults: NetworkFaults
@@ -52,7 +52,8 @@ public struct WorldPlan: Sendable, Hashable {
     public var pullsPart: [Bool]
     /// The disk of each device.
     public var disks: [Disk]
-    /// The model with which users change copies of rows; nil if they read, change and store in one step.
+    /// The model with which users change copies of rows; nil if they read, change, and store a row
+    /// in one step.
     public var copies: Copies?
     /// Whether users store deeply nested values.
     public var nests = false
@@ -63,19 +64,20 @@ public struct WorldPlan: Sendable, Hashable {
     public var poisons = false
     /// Whether a faulty deployment rejects every write for some time.
     public var rejects = false
-    /// Whether devices with a file are sometimes restored to an older copy of the file, as from a backup of a
-    /// phone.
+    /// Whether devices with a file are sometimes restored to an older copy of the file, which
+    /// simulates a restore of the phone's backup.
     public var putsBack = false
-    /// Whether the last device starts with a copy of the first device's file, while both remain in use.
+    /// Whether the last device starts with a copy of the first device's file, while both devices
+    /// stay in use.
     public var sharesCopy = false
 
     /// Whether the server is restored from an older backup while the devices work.
     public var restores = false
     /// The policy of each device's app for rows that a restored server lost.
     public var lostRows: [LostRowPolicy] = []
-    /// Whether the stores are temporarily unusable, as on a locked phone.
+    /// Whether the stores are unavailable from time to time, which simulates a locked phone.
     public var locks = false
-    /// Whether requests have tokens, which expire and are sometimes not renewable.
+    /// Whether requests have tokens, which expire and sometimes cannot be renewed.
     public var expires = false
 
     /// Creates a random plan from a seed.
@@ -90,7 +92,8 @@ public struct WorldPlan: Sendable, Hashable {
         let all: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
         policies = (0..<devices).map { _ in all[Int.random(in: 0..<3, using: &generator)] }
         pullsPart = (0..<devices).map { _ in generator.chance(50) }
-        // Drawn from a separate generator, so that seeds with Tideline's server and manual sync stay the same.
+        // Drawn from a separate generator, so that seeds with Tideline's server and manual sync
+        // keep their meaning.
         var kinds = SeededGenerator(seed: seed ^ 0x6B69_6E64)
         if kinds.chance(20) { server = kinds.chance(50) ? .node : .dotNet }
         let someSyncThemselves = kinds.chance(25)
@@ -111,10 +114,10 @@ public struct WorldPlan: Sendable, Hashable {
             && disks.last == .file
     }
 
-    /// Returns whether a device pulls only a part of the rows.
+    /// Returns whether a device pulls only some of the rows.
     ///
-    /// A device with a copied file runs the same app, because a query that the app no longer pulls keeps its rows until
-    /// it is purged.
+    /// A device that starts with a copied file runs the same app as the first device. Otherwise, a
+    /// query that the app no longer pulls would keep its rows until the query is purged.
     package func pullsPart(ofDevice index: Int) -> Bool {
         pullsPart[startsLater("d\(index)") ? 0 : index]
     }
@@ -124,7 +127,7 @@ public struct WorldPlan: Sendable, Hashable {
         var result: Set<Int> = [404, 409, 410, 412, 424]
         if poisons || rejects { result.insert(500) }
         if rejects { result.insert(403) }
-        // The server rejects documents of more than 63 levels.
+        // The server rejects documents that are nested more than 63 levels deep.
         if nests { result.insert(400) }
         return result
     }
@@ -159,7 +162,7 @@ public struct WorldPlan: Sendable, Hashable {
         if kinds.chance(10) { faults.dropsPrefer = true }
     }
 
-    /// Draws the options that were added later, of which most simulations have few.
+    /// Draws the options that were added later; most simulations use few of them.
     private mutating func drawMore() {
         var kinds = SeededGenerator(seed: seed ^ 0x6D6F_7265)
         for device in disks.indices where kinds.chance(20) { disks[device] = .file }
@@ -167,8 +170,8 @@ public struct WorldPlan: Sendable, Hashable {
         if server == .tideline, kinds.chance(10) { nests = true }
         if kinds.chance(15) { faults.bytesMax = Int.random(in: 1500...4000, using: &kinds) }
         var groups = SeededGenerator(seed: seed ^ 0x6772_6F75)
-        // An edit of a copy may write an old text back, and a group cannot be split for a link that breaks at large
-        // bodies.
+        // An edit of a copy may write an old text back, and a group cannot be split for a
+        // connection that breaks on large bodies.
         transacts = groups.chance(40) && copies == nil && faults.bytesMax == nil && rows > 1
         guard faults.cut > 0, kinds.chance(30) else { return }
         faults.refuseOne = 4
@@ -178,20 +181,20 @@ public struct WorldPlan: Sendable, Hashable {
 }
 
 extension ConflictPolicy {
-    /// A conflict handler that does the same as ``merge``.
+    /// A conflict handler that gives the same results as ``merge``.
     static let joining = ConflictPolicy.custom { $0.merged().map(Resolution.write) ?? .fail }
 
     /// Whether conflicts are resolved without writing old values back.
     var yields: Bool { [.serverWins, .merge, .joining].contains(self) }
 }
 
-/// A guarantee that was violated in a simulation.
+/// A violation of a guarantee in a simulation.
 public struct WorldViolation: Error, Sendable, CustomStringConvertible {
-    /// The seed that reproduces it.
+    /// The seed that reproduces the violation.
     public var seed: UInt64
     /// The guarantee's name.
     public var guarantee: String
-    /// The observed failure.
+    /// A description of the failure.
     public var detail: String
     /// The plan of the simulation.
     public var plan: WorldPlan?
@@ -230,7 +233,7 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// The result of a simulation, for comparing two runs of a seed.
+/// The result of a simulation, with which two runs of a seed can be compared.
 public struct WorldReport: Sendable, Hashable {
     /// The number of requests that reached the server.
     public var requests = 0

@@ -1,16 +1,17 @@
-// WorldRules: users who enter values that the rules of the model reject.
+// WorldRules: simulated users who enter values that the model's rules reject.
 
 import Tideline
 import TidelineCore
 
-/// A user's attempts to store values that break a rule, which the device has to reject before it queues them.
+/// A user's attempts to store values that break a rule, which the device must reject before it
+/// queues them.
 enum WorldRules {
     /// The number of edits between two attempts.
     private static let every = 5
 
-    /// Tries to store a value that breaks a rule; does nothing in most turns.
+    /// Tries to store a value that breaks a rule; most calls do nothing.
     ///
-    /// - Returns: What is wrong; nil if the device rejected the value.
+    /// - Returns: A description of the problem; nil if the device rejected the value.
     static func attempt(
         _ id: String,
         exists: Bool,

@@ -1,10 +1,10 @@
-// WorldServer: starts the server.
+// WorldServer: starts the server of a simulation.
 
 import Tideline
 import TidelineCore
 import TidelineServerCore
 
-/// The server of a simulation: Tideline's, or an imitation of an original one.
+/// The server of a simulation: Tideline's server, or an imitation of an original server.
 struct WorldServer: Sendable {
     let kind: WorldPlan.Server
     let transport: any Transport
@@ -13,8 +13,8 @@ struct WorldServer: Sendable {
     /// The database, if it can be restored from a backup.
     let database: WorldDatabase?
 
-    /// Whether the server is Tideline's, which supports repeats, deltas and events, unlike the original
-    /// servers.
+    /// Whether the server is Tideline's, which supports repeats, deltas, and events, unlike the
+    /// original servers.
     var isOurs: Bool { kind == .tideline }
 
     init(

@@ -3,12 +3,13 @@
 import Tideline
 
 extension World {
-    /// The maximum number of smaller simulations that are tried.
+    /// The maximum number of smaller simulations to try.
     private static let shrinkRunsMax = 400
 
-    /// Runs the simulation; if a guarantee is violated, shrinks it and records the events of the smallest one.
+    /// Runs the simulation; if a guarantee is violated, shrinks the simulation and records the
+    /// events of the smallest one.
     ///
-    /// - Throws: ``WorldViolation`` of the smallest simulation that violates a guarantee.
+    /// - Throws: The ``WorldViolation`` of the smallest simulation that violates a guarantee.
     public func runShrinking() throws -> WorldReport {
         do {
             return try run()
@@ -58,7 +59,7 @@ extension World {
 }
 
 extension WorldPlan {
-    /// Plans that are one step smaller, beginning with the largest step.
+    /// The plans that are one step smaller, starting with the largest step.
     var smaller: [WorldPlan] {
         var result: [WorldPlan] = []
         func add(_ change: (inout WorldPlan) -> Void) {

@@ -1,5 +1,5 @@
-// WorldStory: for a developer who analyzes a violation. Events are recorded only on request, because most simulations
-// end without a violation.
+// WorldStory: the events of a simulation, for developers who analyze a violation. Events are
+// recorded only on request, because most simulations end without a violation.
 
 import Foundation
 import Synchronization
@@ -18,7 +18,7 @@ final class WorldStory: Sendable {
 
     var lines: [String] { stored.withLock { $0 } }
 
-    /// Adds an event of a device, of the server or of the simulation.
+    /// Adds an event of a device, the server, or the simulation.
     func add(_ subject: String, _ event: String) {
         let milliseconds = (time.now - start) / 1000
         let seconds = "\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst())"
@@ -27,7 +27,7 @@ final class WorldStory: Sendable {
     }
 }
 
-/// A device's network that adds each request and its response to the story.
+/// A device's network, which adds each request and its response to the story.
 struct StoryTransport: Transport {
     let inner: any Transport
     let device: String

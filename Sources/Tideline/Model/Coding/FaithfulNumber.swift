@@ -3,8 +3,8 @@
 import Foundation
 
 extension Double {
-    /// Creates a double from an integer; nil unless the double is equal to it and is written with the same
-    /// digits.
+    /// Creates a double from an integer; nil unless the double is equal to the integer or is written with the
+    /// same digits.
     init?(faithful integer: Int64) {
         self.init(integer)
         guard Int64(exactly: self) != integer else { return }

@@ -30,7 +30,7 @@ extension Placeholder where T: Decodable {
         return try? ScalarEncoder.value(of: source)
     }
 
-    /// Makes a placeholder; nil if no value of the type can be found.
+    /// Creates a placeholder; returns nil if no value of the type can be found.
     static func make(_ type: T.Type) -> Placeholder? {
         if let special = SpecialType(type) {
             let value = special.zero(as: type) ?? special.read(.string("x:"), as: type)
@@ -49,7 +49,7 @@ extension Placeholder where T: Decodable {
         return (type as? any CaseIterable.Type).flatMap { first($0) }
     }
 
-    /// Makes the value of a trivial type whose bits are all zero: the first case of an enum.
+    /// Creates the value of a trivial type whose bits are all zero: the first case of an enum.
     ///
     /// A trivial type holds no references, and every enum has a case whose bits are zero.
     private static func zeroBits(_ type: T.Type) -> T? {

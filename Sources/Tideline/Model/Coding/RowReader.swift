@@ -30,7 +30,7 @@ final class RowReader: Decoder {
     /// The index of the key that was requested last; -1 for a key that the schema does not have.
     private var askedIndex = -1
     private var unknownKey = ""
-    /// The members of the row that its table does not know, once one of them was requested.
+    /// The members of the row that its table does not have; nil until one of them is requested.
     private var unknownMembers: Row?
 
     private var asked: String { askedIndex < 0 ? unknownKey : names[askedIndex] }
@@ -179,7 +179,7 @@ private func decodeDocument<T: Decodable>(_ type: T.Type, _ json: JSON, _ known:
 }
 
 extension JSON {
-    /// Returns this document with the default's member in place of a missing or null one.
+    /// Returns this document with missing and null members replaced by those of the default.
     fileprivate func filled(at codingPath: [any CodingKey], from known: JSON) throws -> JSON {
         let path = codingPath.map { Array($0.stringValue.utf8) }
         guard !path.isEmpty, codingPath.allSatisfy({ $0.intValue == nil }),

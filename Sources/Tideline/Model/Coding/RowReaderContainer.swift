@@ -1,7 +1,8 @@
-// RowReaderContainer: how properties with and without a value are read.
+// RowReaderContainer: reads properties with and without a value.
 //
-// A property that may be nil is read with `decodeIfPresent`: nil for a missing or null
-// column. Any other is read with `decode`, which then returns the declared default, or ''/0/false.
+// An optional property is read with `decodeIfPresent`, which returns nil for a missing or null
+// column. Any other property is read with `decode`, which then returns the declared default, or
+// else an empty string, 0 or false.
 
 import TidelineCore
 
@@ -23,7 +24,7 @@ struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     @inline(__always)
     private func optional(_ key: Key) -> Value? {
         let value = reader.value(at: reader.advance(to: key.stringValue))
-        // This is written out, because a bare nil would be the literal for Value.null.
+        // `Optional.none` is written out, because a bare nil would be the literal for Value.null.
         return value.isNull ? Optional.none : .some(value)
     }
 

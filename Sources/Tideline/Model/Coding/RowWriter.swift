@@ -152,7 +152,7 @@ struct RowWriterContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
         }
     }
 
-    // The standard library's defaults of these omit nil; a row stores null.
+    // The standard library's default implementations omit nil, but a row stores null.
 
     func encodeIfPresent(_ value: Bool?, forKey key: Key) throws {
         put(value.map(Value.bool) ?? .null, key)

@@ -18,11 +18,11 @@ final class SchemaProbe: Decoder {
         var mayBeNil: Bool
         /// The value that the property has if the column has no value; nil if unknown.
         var zero: Value?
-        /// The type of the property, without optionality; nil if it was not asked for.
+        /// The type of the property, without optionality; nil if the initializer did not ask for it.
         var content: (any Decodable.Type)?
     }
 
-    /// An error for a property for whose type no placeholder can be created.
+    /// An error for a property whose type has no placeholder.
     struct Failure: Error {
         var property: String
         var type: String
@@ -132,8 +132,8 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
 /// Returns the name of an enum's case, from the runtime; nil without reflection metadata.
 ///
-/// For `case dueDate = "due"`, no public API returns the property's name: `description` of a coding key
-/// contains only the string. Without a name here, the column can still be declared by hand with its key path.
+/// For `case dueDate = "due"`, no public API returns the property's name: `description` of a coding key contains only
+/// the string. If the result is nil, the column can still be declared by hand with its key path.
 private func caseName<Key: CodingKey>(of key: Key) -> String? {
     guard Mirror(reflecting: key).displayStyle == .enum else { return nil }
     return enumCaseName(key).map { String(cString: $0) }

@@ -85,7 +85,7 @@ extension Value {
 ///
 /// Each type is recognized by comparing metatypes.
 ///
-/// Generic `Codable` code requests them by a type parameter. After the parameter has compared equal to a type,
+/// Generic `Codable` code requests these types by a type parameter. After the parameter has compared equal to a type,
 /// `unsafeBitCast` between the two is the identity and much faster than `as`.
 enum SpecialType {
     case date

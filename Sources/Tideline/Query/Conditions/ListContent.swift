@@ -23,9 +23,9 @@ extension Optional: ListContent where Wrapped: ListContent {
     public typealias ListElement = Wrapped.ListElement
 }
 
-/// The conditions on elements that are being built, one within another.
+/// The nested conditions on elements that are being built.
 enum ListNesting {
-    /// The number of these conditions, which gives each its own number.
+    /// The current nesting depth, which gives each nested condition its own number.
     @TaskLocal static var depth = 0
 
     static func anyElement<List, Element>(

@@ -13,8 +13,8 @@ enum NestedKeys {
         /// The name of the JSON member.
         let name: String
         /// The type of the property, without optionality.
-        // A type does not change. Only its `init(from:)` could need an actor, and it is called where the
-        // caller of the query is.
+        // A type does not change. Only its `init(from:)` could need an actor, and that initializer runs where the
+        // caller of the query runs.
         nonisolated(unsafe) let type: (any Decodable.Type)?
     }
 
@@ -69,7 +69,7 @@ enum NestedKeys {
 
     private static func probe<T: Decodable>(_ type: T.Type) -> [String: Key] {
         let probe = SchemaProbe(declared: [:])
-        // An initializer that rejects the placeholders has asked for some of the keys.
+        // An initializer that rejects the placeholders has already asked for some of the keys.
         _ = try? T(from: probe)
         return Dictionary(
             probe.columns.map { ($0.property, Key(name: $0.definition.name, type: $0.content)) },
@@ -79,10 +79,11 @@ enum NestedKeys {
 }
 
 extension QueryExpression {
-    /// The member or the element of a document, as a property of a Swift type reads it.
+    /// Returns the member or the element of a document in the form in which a property of a Swift
+    /// type reads it.
     ///
-    /// JSON has no instants, UUIDs, bytes and times of day: their strings are cast, because two strings can be the same
-    /// value.
+    /// JSON has no types for instants, UUIDs, bytes and times of day. Their strings are cast, because two different
+    /// strings can represent the same value.
     func read(as type: Any.Type) -> QueryExpression {
         let type = PropertyType.unwrapped(type)
         if type == Date.self { return cast(to: .dateTimeOffset) }
@@ -91,7 +92,7 @@ extension QueryExpression {
         return type == LocalTime.self ? cast(to: .timeOfDay) : self
     }
 
-    /// The member of a document as the key of an order, which needs a type.
+    /// Returns the member of a document as a sort key, which needs a type.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a type without an order.
     func sortKey(as type: Any.Type) throws -> QueryExpression {

@@ -1,8 +1,8 @@
-// QueryPosition: the condition for the records after a given one in the order of a query.
+// QueryPosition: the condition for the records after a given record in the order of a query.
 //
-// The condition consists of comparisons with the values that the record has for the keys of the order, so that records
-// which are added and removed in the meantime do not move the position. It is a part of the filter: every store and the
-// server can evaluate it, except for a localized order, which only a device has.
+// The condition consists of comparisons with the values that the record has for the keys of the order, so records that
+// are added or removed in the meantime do not move the position. The condition is part of the filter, so every store
+// and every server can evaluate it. The exception is a localized order, which only a device supports.
 
 import TidelineCore
 
@@ -97,7 +97,8 @@ extension QueryPosition.Key {
     /// A condition on the first key alone that all records after the position satisfy, for which an index can be used;
     /// nil if there is none.
     ///
-    /// If it is an alternative of null and not null, a store can read each part with an index (NullsApart).
+    /// If the condition has one alternative for null and one for other values, a store can read each part with an
+    /// index (NullsApart).
     var bound: QueryExpression? {
         switch (value, term.isAscending) {
         case (.null, true): QueryExpression(.any([isNull, isNotNull]))
@@ -108,7 +109,7 @@ extension QueryPosition.Key {
         }
     }
 
-    /// Null is the smallest value.
+    /// Extends a condition to null, which is the smallest value, if records can have null for the key.
     private func orNull(_ condition: QueryExpression) -> QueryExpression {
         mayBeNull ? .or(condition, isNull) : condition
     }

@@ -1,4 +1,4 @@
-// RecordCondition: a condition on the records of a model that is made outside of a query.
+// RecordCondition: a condition on the records of a model that is created outside of a query.
 
 import TidelineCore
 
@@ -12,9 +12,9 @@ import TidelineCore
 /// let milk = try await todos.read(where: { isOpen($0) && $0.text.contains("milk") })
 /// ```
 ///
-/// Conditions on the same type are combined with `&&`, `||` and `!`. In a closure, a condition is called with the
-/// columns: `isOpen($0)`. An error of the closure, such as a property without a column, is thrown when a query is
-/// made.
+/// Conditions on the same type are combined with `&&`, `||` and `!`. In a closure, a condition is called with
+/// the columns: `isOpen($0)`. An error of the closure, such as a property without a column, is thrown when a
+/// query is created.
 public struct RecordCondition<Record: Sendable>: Sendable {
     private let condition: Condition
 

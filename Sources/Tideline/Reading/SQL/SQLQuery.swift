@@ -1,12 +1,12 @@
-// SQLQuery: SQL that an app writes, whose values come from interpolation only.
+// SQLQuery: SQL that an app writes, with values that come only from interpolation.
 
 import TidelineCore
 
 /// A SQL statement that an app writes for ``SyncReader``.
 ///
-/// Each interpolated value becomes a bound parameter, converted as the store has it: an instant to milliseconds since
-/// 1970, a decimal to its text, a UUID to lowercase text. An array becomes a list in parentheses. A record type
-/// becomes the name of its table, and a key path the name of its column.
+/// Each interpolated value becomes a bound parameter, converted to the form that the store uses: an instant to
+/// milliseconds since 1970, a decimal to its text, a UUID to lowercase text. An array becomes a list in parentheses. A
+/// record type becomes the name of its table, and a key path the name of its column.
 ///
 /// ```swift
 /// let query: SQLQuery = """
@@ -70,7 +70,7 @@ public struct SQLQuery: Sendable, ExpressibleByStringInterpolation {
             append { "\(Identifier(try RecordSchema.of(Record.self).column(for: path)))" }
         }
 
-        /// Appends another statement, or a part of one, with its values.
+        /// Appends another statement, or part of a statement, with its values.
         public mutating func appendInterpolation(_ part: SQLQuery) {
             query.failure = query.failure ?? part.failure
             query.sql.append(part.sql)

@@ -32,7 +32,7 @@ struct SQLRowDecoder: Decoder {
     /// Returns the row, decoded as a type.
     func read<Result: Decodable>(_ type: Result.Type) throws -> Result {
         do {
-            // `Date(from:)` and others would read a number.
+            // `Date(from:)` and similar initializers would read a number.
             return SpecialType(type) == nil
                 ? try Result(from: self) : try first().decode(type)
         } catch let error as ColumnTypeMismatch {
@@ -233,7 +233,7 @@ struct SQLValueDecoder: Decoder, SingleValueDecodingContainer {
         return result
     }
 
-    /// Returns the value with the kind that the type is read from.
+    /// Returns the value, converted to the kind that the type is read from.
     private func adapted(to special: SpecialType) -> Value {
         switch (special, value) {
         case (.date, .integer(let integer)): .millisecondsSince1970(integer) ?? value

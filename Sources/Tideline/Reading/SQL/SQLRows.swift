@@ -5,8 +5,8 @@ import TidelineSQLite
 
 /// A SQL statement for a store, with the tables that it may read.
 ///
-/// Its text and values are not public, and only ``SQLiteStore`` executes it. A store that wraps another one passes it
-/// on from ``LocalStoreReader/sql(_:)``.
+/// The text and values of the statement are not public, and only ``SQLiteStore`` executes it. A store that wraps
+/// another store passes the request on from ``LocalStoreReader/sql(_:)``.
 public struct SQLRequest: Sendable {
     /// The statement, with its values.
     public var query: SQLQuery
@@ -41,7 +41,7 @@ public struct SQLRows: Sendable {
 }
 
 extension LocalStoreReader {
-    /// Rejects the statement, because the store has no SQL.
+    /// Rejects the statement, because the store does not support SQL.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`.
     public func sql(_ request: SQLRequest) throws -> SQLRows {

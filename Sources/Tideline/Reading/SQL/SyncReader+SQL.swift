@@ -1,13 +1,13 @@
-// SyncReader+SQL: SQL that an app writes, on the state of a reader.
+// SyncReader+SQL: runs SQL that an app writes, on the state of a reader.
 
 public import TidelineCore
 
 extension SyncReader {
     /// Returns the rows of a SQL query, decoded into a type.
     ///
-    /// SQLite's authorizer confines the statement: it may only read tables of the app, and call functions that read
-    /// nothing but their arguments. `docs/database-schema.md` lists how the columns of a table are stored. An
-    /// observation runs again after each change of the tables that the statement reads.
+    /// SQLite's authorizer confines the statement: it may only read tables of the app, and may only call functions that
+    /// depend on nothing but their arguments. `docs/database-schema.md` lists how the columns of a table are stored. An
+    /// observation runs again after each change to a table that the statement reads.
     ///
     /// ```swift
     /// struct Total: Decodable {
@@ -20,9 +20,9 @@ extension SyncReader {
     /// )
     /// ```
     ///
-    /// Each property gets the column of the result with its coding key. A type that decodes one value, such as `Int`
-    /// or `String`, gets the first column. Instants, decimals, UUIDs and nested values are decoded from the form in
-    /// which the store has them.
+    /// Each property is decoded from the result column whose name is its coding key. A type that decodes one value,
+    /// such as `Int` or `String`, is decoded from the first column. Instants, decimals, UUIDs and nested values are
+    /// decoded from the form in which the store keeps them.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` if the statement is not valid or not allowed, and in a
     ///   store other than ``SQLiteStore``; `rowDoesNotFit` if a row does not decode; `transactionEnded` after the end
@@ -40,8 +40,8 @@ extension SyncReader {
     ///
     /// A property whose column is null or not in the result has its default, as in a read with selected columns.
     ///
-    /// - Throws: The errors of the same method with any other type, or ``SyncError`` with code `unknownTable` if the
-    ///   type was not among the tables of the store.
+    /// - Throws: The errors of the overload for other types, or ``SyncError`` with code `unknownTable` if the type was
+    ///   not among the tables of the store.
     public func sql<Record: SyncRecord>(
         _ query: SQLQuery,
         as type: Record.Type
@@ -59,9 +59,9 @@ extension SyncReader {
         return records
     }
 
-    /// Returns the rows of a SQL query as untyped rows, with the values as SQLite has them.
+    /// Returns the rows of a SQL query as untyped rows, with the values as SQLite returns them.
     ///
-    /// - Throws: The errors of the same method with a type, except `rowDoesNotFit`.
+    /// - Throws: The errors of the overloads with a type, except `rowDoesNotFit`.
     public func sql(_ query: SQLQuery) throws -> [Row] {
         let result = try rows(of: query)
         let layout = RowLayout(result.columns)
@@ -78,7 +78,7 @@ extension SyncReader {
             }
             return rows
         } catch {
-            // The tables that a failed statement reads are not known, and a change of one of them may end the failure.
+            // The tables that a failed statement reads are unknown, and a change to one of them may end the failure.
             record { region in
                 for table in engine.tableNames { region.add(table: table) }
             }
@@ -88,7 +88,7 @@ extension SyncReader {
 }
 
 extension Value {
-    /// Returns a value as SQLite has it with the kind of a column.
+    /// Returns a value from SQLite, converted to the type of a column.
     fileprivate func typed(_ type: ColumnType) -> Value {
         switch (type, self) {
         case (.boolean, .integer(let integer)) where integer == 0 || integer == 1:
@@ -104,7 +104,7 @@ extension Value {
         }
     }
 
-    /// Returns an instant as a store has it; nil if it is out of range.
+    /// Returns the instant for milliseconds since 1970; nil if it is out of range.
     static func millisecondsSince1970(_ milliseconds: Int64) -> Value? {
         let (microseconds, isOutOfRange) = milliseconds.multipliedReportingOverflow(by: 1000)
         return isOutOfRange ? nil : .date(Timestamp(microseconds: microseconds).date)

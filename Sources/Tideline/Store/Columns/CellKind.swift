@@ -1,11 +1,11 @@
-// CellKind: the kinds of cells of a store file.
+// CellKind: the kinds of cells in a store file.
 //
-// SQLite turns the text '007' into 7 if the column's type is a number, and 5 into '5' if it is
-// text. A value that a column cannot return unchanged is stored among the row's unknown members.
+// SQLite converts the text '007' to 7 in a numeric column, and the number 5 to '5' in a text
+// column. A value that a column cannot return unchanged is stored with the row's unknown members.
 
 import TidelineCore
 
-/// A kind of values that a typed SQLite column returns exactly as they were stored.
+/// A kind of value that a typed SQLite column returns exactly as it was stored.
 enum CellKind: Sendable {
     case text
     case integer
@@ -15,7 +15,7 @@ enum CellKind: Sendable {
     case instant
     case bytes
     case json
-    /// Values are not checked.
+    /// Any value; nothing is checked.
     case any
 
     init(_ type: ColumnType) {
@@ -32,8 +32,8 @@ enum CellKind: Sendable {
             }
     }
 
-    /// Returns whether a value is read back unchanged, except that a number may become the equal number of the
-    /// column's type.
+    /// Returns whether the column returns a value unchanged, apart from converting a number to the
+    /// equal number of the column's type.
     @inline(__always)
     func holds(_ value: Value) -> Bool {
         switch value {

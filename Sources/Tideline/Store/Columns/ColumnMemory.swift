@@ -1,12 +1,13 @@
-// ColumnMemory: the columns of a table as a row of the configuration. Only the model that wrote a cell knows its type.
+// ColumnMemory: the columns of a table, stored as a row of the configuration, because only the
+// model that wrote a cell knows the cell's type.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
-/// The columns that models gave one table, and how their cells are converted to values.
+/// The columns that models declared for one table, and the conversions from their cells to values.
 struct ColumnMemory {
-    /// How the cells of each column are converted to values, by column name.
+    /// The conversion from cells to values for each column, by column name.
     private(set) var forms: [String: CellForm] = [:]
     private let id: String
 
@@ -24,20 +25,21 @@ struct ColumnMemory {
             )) ?? [:]
     }
 
-    /// Returns how the cells of a column are converted to values, according to the model that last opened the
-    /// file.
+    /// Returns the conversion from a column's cells to values, as the model that last opened the
+    /// file declared it.
     ///
-    /// Nil if no model has described the column.
+    /// Returns nil if no model has declared the column.
     func form(of name: String) -> CellForm? {
         forms[name] ?? forms.first { $0.key.lowercased() == name.lowercased() }?.value
     }
 
-    /// Returns whether the cells of a column have this type; true if that is not known.
+    /// Returns whether a column's cells have this type; true if the type is not known.
     func holds(_ column: ColumnDefinition) -> Bool {
         form(of: column.name).map { $0 == CellForm(column.type) } ?? true
     }
 
-    /// Returns the columns that other models have added to the table; `known` are the columns in the file.
+    /// Returns the columns that other models have added to the table; `known` contains the columns
+    /// in the file.
     func others(than table: SQLiteTable, _ known: [String: String]) -> [ColumnDefinition] {
         let own = Set(table.columns.map { $0.name.lowercased() })
         return forms.sorted { $0.key < $1.key }.compactMap { name, form in
@@ -48,13 +50,13 @@ struct ColumnMemory {
         }
     }
 
-    /// Stores the columns of the model, if they differ from the stored ones.
+    /// Stores the columns of the model if they differ from the stored ones.
     static func keep(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
         var memory = try ColumnMemory(of: table, in: database)
         var forms = memory.forms
         for column in table.schema.columns {
-            // A column has the name that the last model gave it.
+            // A column keeps the name that the most recent model gave it.
             for name in forms.keys where name.lowercased() == column.name.lowercased() {
                 forms[name] = nil
             }
@@ -68,7 +70,7 @@ struct ColumnMemory {
         try database.prepare(insert).run([.text(memory.id), .text(text)])
     }
 
-    /// Stores the columns of a file from an older version of the client as required columns; see
+    /// Stores the columns of a file from an older client version as required columns; see
     /// RequiredDefaults.
     static func keepRequired(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
@@ -83,7 +85,8 @@ struct ColumnMemory {
         try database.prepare(insertRequired).run([.text(id), .text(names)])
     }
 
-    /// Returns whether the file has the configuration table; a store that no client has used does not.
+    /// Returns whether the file has the configuration table; a store that no client has used does
+    /// not have one.
     private static func canBeKept(in database: Database) throws -> Bool {
         let sql = "SELECT count(*) FROM sqlite_master WHERE name = '\(SystemTables.config)'"
         return try database.integer(sql) ?? 0 > 0
@@ -100,15 +103,15 @@ struct ColumnMemory {
         VALUES (?1, '', \(requiredKeyType), '', ?2)
         """
 
-    /// The key type of this configuration; it follows the key types of pulls.
+    /// The key type of this configuration row; it follows the key types of pulls.
     private static let keyType = 13
 
-    /// The key type of the configuration that RequiredDefaults stores.
+    /// The key type of the configuration rows that RequiredDefaults stores.
     static let requiredKeyType = 14
 }
 
 extension CellForm {
-    /// Returns the column type for cells of this form in a column of a storage class.
+    /// Returns the column type for cells of this form in a column with the given storage class.
     fileprivate func columnType(in storage: StorageClass) -> ColumnType {
         switch self {
         case .boolean: .boolean

@@ -1,21 +1,21 @@
-// ColumnMoves: stores rows again if the columns of a model changed since the file was last opened.
+// ColumnMoves: rewrites rows if a model's columns changed since the file was last opened.
 //
-// The values of a column that was unknown before are among the unknown members of the rows, and a column of a different
-// type has different cells. The rows are stored again in the transaction that opens the store. A column that the model
-// does not have is kept, because other programs may use the file.
+// Values of a previously unknown column are among the rows' unknown members, and a column with a
+// new type has different cells. The transaction that opens the store rewrites the rows. A column
+// that the model does not have is kept, because other programs may use the file.
 
 import TidelineCore
 import TidelineSQLite
 
-/// A migration of the rows of one table to columns that a model added or whose types it changed.
+/// A migration of one table's rows to columns that a model added or changed.
 struct ColumnMoves {
     let table: SQLiteTable
     /// Whether columns were added to the table.
     var hasGained = false
-    /// The columns whose type in the file differs.
+    /// The columns whose type differs from the type in the file.
     var changed: [Change] = []
 
-    /// A column, and how its cells were converted before the change.
+    /// A column, and the conversion of its cells before the change.
     struct Change {
         var column: ColumnDefinition
         var former: CellForm
@@ -24,7 +24,7 @@ struct ColumnMoves {
         /// The column's temporary name while its cells are moved.
         var formerName: String { "__former_" + name }
 
-        /// Returns the value of a former cell in the new type.
+        /// Converts a former cell to a value of the new type.
         ///
         /// The original SDK stored instants with fractions of milliseconds, and did not check JSON.
         func value(of cell: Value) -> Value {
@@ -45,7 +45,7 @@ struct ColumnMoves {
 
     private var name: String { Identifier(table.schema.name).quoted }
 
-    /// Returns the columns in the file, by lowercase name, with their types.
+    /// Returns the types of the columns in the file, by lowercase column name.
     static func columns(
         of table: SQLiteTable,
         in database: Database
@@ -57,14 +57,14 @@ struct ColumnMoves {
         return known
     }
 
-    /// The number of rows that are read before they are stored again.
+    /// The number of rows to read before they are stored again.
     private static let batchRows = 500
 
-    /// `progress` receives the number of rows that were stored again so far.
+    /// `progress` receives the number of rows that have been rewritten so far.
     func run(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard table.hasExtra, hasGained || !changed.isEmpty else { return }
         let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
-        // Their triggers and the view name columns, which would prevent the moves.
+        // Their triggers and their view refer to columns by name, which would prevent the moves.
         if !changed.isEmpty {
             try SearchTables.remove(from: table.schema.name, in: database)
             try OrderTables.remove(from: table.schema.name, in: database)
@@ -106,9 +106,10 @@ struct ColumnMoves {
         }
     }
 
-    /// Rebuilds the table, for an SQLite version that can only add columns.
+    /// Rebuilds the table, for an SQLite version that can add columns but not drop or rename them.
     ///
-    /// A column without a new name is removed. The caller drops and creates the indexes.
+    /// A column for which `newName` returns nil is removed. The caller drops and recreates the
+    /// indexes.
     private func rebuild(_ database: Database, _ newName: (String) -> String?) throws {
         let kept = try database.columns(of: table.schema.name).compactMap { column in
             newName(column.name).map { (column, Identifier($0).quoted) }
@@ -125,7 +126,8 @@ struct ColumnMoves {
         try database.execute("ALTER TABLE \(fresh) RENAME TO \(name)")
     }
 
-    /// Returns the indexes that the app created, because an index prevents a column from being dropped.
+    /// Returns the indexes that the app created, because a column that is part of an index cannot
+    /// be dropped.
     private func indexes(in database: Database) throws -> [(name: String, sql: String)] {
         let statement = try database.prepare(
             """
@@ -140,7 +142,7 @@ struct ColumnMoves {
         return indexes
     }
 
-    /// Stores again every row that has unknown members, or a value in a column whose type changed.
+    /// Rewrites every row that has unknown members or a value in a column whose type changed.
     private func rewriteRows(in database: Database, _ progress: (Int) throws -> Void) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])
@@ -174,7 +176,7 @@ struct ColumnMoves {
                     if value != .null {
                         row[change.name] = value
                     } else if let unheld = row[change.name] {
-                        // The former type could not hold the value.
+                        // The former type could not store the value.
                         row[change.name] = MovedValue.value(unheld, as: change.column.type)
                     }
                 }

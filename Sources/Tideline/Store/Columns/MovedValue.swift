@@ -1,12 +1,13 @@
-// MovedValue: values of a column whose type changed.
+// MovedValue: converts the values of a column whose type changed.
 //
-// A value is converted only if the result means the same in the new type: a string that is written like the number, or
-// a date to its text. Any other value is not changed, and a read of the property reports that it does not fit.
+// A value is converted only if the result means the same in the new type: a string to the number
+// that it spells, or a date to its text. Any other value stays unchanged, and reading the property
+// reports that the value does not fit.
 
 import Foundation
 import TidelineCore
 
-/// The conversions of a stored value to the new type of its column.
+/// The conversions of stored values to the new type of their column.
 enum MovedValue {
     static func value(_ value: Value, as type: ColumnType) -> Value {
         switch type {
@@ -41,7 +42,8 @@ enum MovedValue {
 
     private static func number(_ value: Value) -> Value? {
         switch value {
-        // Excludes strings such as `007`, because another string means the same number.
+        // Excludes strings such as `007`, because a different string is the usual spelling of that
+        // number.
         case .string(let text):
             Double(text).flatMap { number in
                 let isWrittenSo = "\(number)" == text || Int64(text).map(String.init) == text

@@ -1,20 +1,22 @@
-// OtherColumns: converts the columns that other models added to a table, for a model that does not have them. Their
-// values are untyped JSON there, like those of any member that a model does not know.
+// OtherColumns: converts the columns that other models added to a table, for a model that does not
+// declare them. That model treats their values as untyped JSON, like any member that it does not
+// know.
 
 import Foundation
 import TidelineCore
 
 extension SQLiteTable {
-    /// Returns the values of other columns as untyped members.
+    /// Returns the values of other models' columns as untyped members.
     func untyped(_ members: Row) -> Row {
         guard members.count > 0, others.contains(where: { !Self.isPlain(CellKind($0.type)) })
         else { return members }
         return RowText.row(Data(RowText.json(members).text.utf8), nil) ?? members
     }
 
-    /// Converts the value of an unknown member to the type that another model declares for its column.
+    /// Converts the value of an unknown member to the type that another model declared for its
+    /// column.
     ///
-    /// If the converted value would have a different JSON text, the value is not changed.
+    /// The value stays unchanged if the converted value would have a different JSON text.
     func typed(_ value: Value, ofCell index: Int) -> Value {
         guard !value.isNull, !Self.isPlain(cells[index]) else { return value }
         let column = others[index - columns.count]
@@ -26,7 +28,7 @@ extension SQLiteTable {
         return typed
     }
 
-    /// Returns whether values of a kind are the same with and without the type.
+    /// Returns whether values of a kind are the same with and without type information.
     private static func isPlain(_ kind: CellKind) -> Bool {
         switch kind {
         case .text, .integer, .number, .boolean, .any: true

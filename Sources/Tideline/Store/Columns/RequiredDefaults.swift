@@ -1,13 +1,14 @@
-// RequiredDefaults: properties without a known default.
+// RequiredDefaults: detects properties without a known default.
 //
-// `var isActive = true` compiles into a decoder that requires the column and does not know the default. If an
-// update of the app adds such a property, each older row would read false. The configuration therefore keeps, as
-// a row for each table, the names of the properties that rows were read with.
+// `var isActive = true` compiles into a decoder that requires the column and does not know the
+// default. If an app update adds such a property, it would be false in every older row. For each
+// table, a row of the configuration therefore stores the names of the properties that the app has
+// used to read rows.
 
 import Foundation
 import TidelineCore
 
-/// A check that rejects a store whose rows lack a property that has no known default.
+/// A check that rejects a store whose rows lack a value for a property without a default.
 struct RequiredDefaults: Sendable {
     /// A non-optional property.
     private struct Property: Sendable {
@@ -59,13 +60,14 @@ struct RequiredDefaults: Sendable {
         }
     }
 
-    /// Throws if rows have no value for a new property, and otherwise stores the properties of all tables.
+    /// Throws if rows lack a value for a new property; otherwise, stores the properties of all
+    /// tables.
     ///
     /// - Throws: ``SyncError`` with code `defaultRequired`.
     func check(_ store: any LocalStore) async throws {
         let changes: [Row] = try await store.read { try self.changes(in: $0) }
         guard !changes.isEmpty else { return }
-        // An app can open its store even on a full disk; the check is repeated the next time.
+        // An app can open its store even if the disk is full; the check then repeats the next time.
         try? await store.write { try $0.put(changes, in: SystemTables.config) }
     }
 
@@ -78,7 +80,7 @@ struct RequiredDefaults: Sendable {
             let before = Set(known.map { $0.lowercased() })
             let new = table.properties.filter { !before.contains($0.column.lowercased()) }
             guard !new.isEmpty || text == nil else { continue }
-            // A store without the entry has no older rows.
+            // A store without this configuration row has no older rows.
             if let model = table.model, text != nil {
                 for property in new where !property.hasDefault {
                     guard try Self.isMissing(property.column, in: table.name, of: store) else {
@@ -97,15 +99,15 @@ struct RequiredDefaults: Sendable {
         return changes
     }
 
-    /// Returns whether any row has no value in a column.
+    /// Returns whether any row lacks a value in a column.
     private static func isMissing(
         _ column: String,
         in table: String,
         of store: any LocalStoreReader
     ) throws -> Bool {
         var query = TableQuery(filter: .equal(column, .null))
-        // A value that the column cannot hold is stored outside of it: the filter finds null, although the row has a
-        // value.
+        // A value that the column cannot store is stored elsewhere. The filter then finds null,
+        // although the row has a value.
         query.limit = 100
         return try store.rows(query, in: table).contains { $0[column]?.isNull ?? true }
     }

@@ -2,7 +2,8 @@
 
 import TidelineCore
 
-/// The declared type of a column in the file, which determines the values that SQLite stores unchanged.
+/// The declared type of a column in the file, which determines which values SQLite stores
+/// unchanged.
 enum StorageClass: String {
     case text = "TEXT"
     case integer = "INTEGER"

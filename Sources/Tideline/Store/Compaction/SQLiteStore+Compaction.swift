@@ -1,8 +1,9 @@
-// SQLiteStore: returns unused pages of the file to the disk.
+// SQLiteStore: returns unused pages of the file to the file system.
 //
-// New files use SQLite's incremental mode: free pages are returned in short transactions. A file of an
-// earlier version is rewritten once, in one transaction (VACUUM), and uses that mode afterwards. Both are
-// as safe as any transaction if the process is killed or other processes use the file.
+// New files use SQLite's incremental mode: free pages are returned in short transactions. A file
+// from an earlier version is rewritten once in a single transaction (VACUUM), and uses incremental
+// mode from then on. Both are as safe as any other transaction if the process is killed or other
+// processes use the file.
 
 import Synchronization
 import TidelineCore
@@ -17,7 +18,7 @@ public struct CompactionResult: Sendable, Hashable {
     /// Whether all free pages were returned.
     public var isComplete: Bool
 
-    /// Creates a result, for an app's tests.
+    /// Creates a result, for use in an app's tests.
     public init(freedBytes: Int64 = 0, isComplete: Bool = true) {
         self.freedBytes = freedBytes
         self.isComplete = isComplete
@@ -25,20 +26,21 @@ public struct CompactionResult: Sendable, Hashable {
 }
 
 extension SQLiteStore {
-    /// Returns the space of removed rows to the disk, and ends by the deadline.
+    /// Returns the space of removed rows to the disk, and stops at the deadline.
     ///
-    /// A purge calls this if half of the file is free afterwards. If the deadline passes, the next call
-    /// continues. Reads and changes can run at the same time. A file that an earlier version of this library
-    /// created is rewritten completely the first time: changes wait until that is done, and it needs as much
-    /// free space as the rows take. If the time is too short, nothing happens.
+    /// A purge calls this method if at least half of the file is free afterward. If the deadline
+    /// passes first, the next call continues. Reads and changes can run at the same time. A file
+    /// that an earlier version of this library created is rewritten completely the first time.
+    /// Changes wait until the rewrite is done, and it needs as much free space as the rows take. If
+    /// the deadline leaves too little time, nothing happens.
     ///
     /// ```swift
     /// let result = try await store.compact(deadline: .seconds(5))
     /// ```
     ///
-    /// - Returns: The number of bytes that were returned, and whether no free page is left.
-    /// - Throws: ``SyncError`` with code `storeFailure`, for example for a full disk or a closed store, or
-    ///   `storeUnavailable`. The file is unchanged, or shorter.
+    /// - Returns: The number of bytes that were returned, and whether no free pages are left.
+    /// - Throws: ``SyncError`` with code `storeFailure`, for example if the disk is full or the
+    ///   store is closed, or with code `storeUnavailable`. The file is then unchanged or shorter.
     @discardableResult
     public func compact(deadline: Duration) async throws -> CompactionResult {
         let end = QueryStart().adding(deadline.clampedForTimers)
@@ -59,7 +61,7 @@ extension SQLiteStore {
         } catch let error as SQLiteError {
             throw failure(error)
         }
-        // If the log is in use, a later commit truncates it.
+        // If the log is in use now, a later commit truncates it.
         await log?.finishCopying()
         _ = await checkpoint()
         return CompactionResult(
@@ -79,7 +81,8 @@ extension SQLiteStore {
         }
     }
 
-    /// Rewrites a file of an earlier version, or leaves it unchanged if the time is too short.
+    /// Rewrites a file from an earlier version; leaves the file unchanged if there is too little
+    /// time.
     private func rewrite(until end: UInt64) async throws {
         try await writer.run { [log] database in
             defer { log?.committed(database) }
@@ -100,9 +103,9 @@ extension SQLiteStore {
         guard let space = try? await writer.run({ try FreeSpace($0) }), space.isHalfFree else {
             return
         }
-        // The temporary copy of an encrypted file is in memory.
+        // VACUUM keeps the temporary copy of an encrypted file in memory.
         if isEncrypted, !space.isIncremental, space.usedBytes > FreeSpace.memoryMax { return }
-        // If this fails, for example on a full disk, the file keeps the space and uses it later.
+        // If this fails, for example on a full disk, the file keeps the space and reuses it later.
         _ = try? await compact(deadline: deadline)
     }
 }
@@ -112,7 +115,7 @@ private struct FreeSpace: Sendable {
     var freePages: Int64
     var pages: Int64
     var pageBytes: Int64
-    /// Whether free pages can be returned without rewriting the file.
+    /// Whether free pages can be returned without a rewrite of the file.
     var isIncremental: Bool
 
     var bytes: Int64 { pages * pageBytes }
@@ -129,9 +132,11 @@ private struct FreeSpace: Sendable {
         freePages * 2 >= pages && freePages * pageBytes >= Self.bytesMin
     }
 
-    /// The number of pages that one transaction returns (4 MiB), which bounds the delay of a local change.
+    /// The number of pages that one transaction returns (4 MiB), which limits the delay of a local
+    /// change.
     static let pagesOfStep = 1000
-    /// The minimum free space that is worth the writes; less is reused by later changes.
+    /// The minimum amount of free space that justifies the writes; later changes reuse a smaller
+    /// amount.
     private static let bytesMin: Int64 = 1 << 20
     /// The maximum size of a file that is rewritten in memory without an explicit request.
     static let memoryMax: Int64 = 64 << 20

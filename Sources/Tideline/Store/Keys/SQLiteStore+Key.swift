@@ -1,4 +1,4 @@
-// SQLiteStore: encrypted files, if the package is built with the trait `SQLCipher`.
+// SQLiteStore: encrypted files, if the package is built with the `SQLCipher` trait.
 
 #if SQLCipher
 import Foundation
@@ -13,14 +13,15 @@ import Glibc
 extension SQLiteStore {
     /// The encryption key of a store's file.
     ///
-    /// Keep it in the system's storage for secrets. Errors, logs and the printed description of a key contain no part
-    /// of it.
+    /// Keep the key in the system's storage for secrets. Errors, logs, and the printed description
+    /// of a key contain no part of the key.
     public struct Key: Sendable {
         let key: DatabaseKey
 
         /// Returns a key that is derived from a passphrase.
         ///
-        /// The derivation takes a tenth of a second for each connection to the file, and a store has several.
+        /// The derivation takes a tenth of a second per connection to the file, and a store has
+        /// several connections.
         ///
         /// - Throws: ``SyncError`` with code `wrongKey` if the passphrase is empty.
         public static func passphrase(_ text: String) throws -> Key {
@@ -39,22 +40,24 @@ extension SQLiteStore {
         }
     }
 
-    /// Opens an encrypted file, or creates it.
+    /// Opens an encrypted file, or creates one.
     ///
-    /// Everything that the store writes is encrypted: the file, its write-ahead log and its journal. In all
-    /// other respects the store behaves like that of ``init(path:)``. Several processes can open it with the
-    /// same key. The article "Encrypted stores" has an example.
+    /// Everything that the store writes is encrypted: the file, its write-ahead log, and its
+    /// journal. In all other respects, the store behaves like a store from ``init(path:)``. Several
+    /// processes can open the file with the same key. The article "Encrypted stores" has an
+    /// example.
     ///
-    /// - Throws: The errors of ``init(path:)``, or ``SyncError`` with code `wrongKey` if the key does not open the file
-    ///   or the file is not encrypted. A file that is rejected is left untouched.
+    /// - Throws: The errors of ``init(path:)``, or ``SyncError`` with code `wrongKey` if the key
+    ///   does not open the file or the file is not encrypted. A rejected file is not modified.
     public convenience init(path: String, key: Key) throws {
         try self.init(path: path, inline: false, key: key.key)
     }
 
-    /// Encrypts a file with another key, encrypts a plain file, or decrypts an encrypted one.
+    /// Encrypts a file with a different key, encrypts an unencrypted file, or decrypts an encrypted
+    /// file.
     ///
-    /// A copy is written next to the file and then replaces it, so that a complete file exists at any time. The
-    /// contents do not change. The old plaintext is not erased from the disk.
+    /// A copy is written next to the file and then replaces it, so that a complete file exists at
+    /// all times. The contents do not change. The old plaintext is not erased from the disk.
     ///
     /// - Parameters:
     ///   - path: The path of a store that is not open, in this process or in another.
@@ -93,7 +96,8 @@ extension SQLiteStore {
         }
     }
 
-    /// Creates an empty file with the permissions of the store, replacing one that an interrupted call left.
+    /// Creates an empty file with the permissions of the store; replaces a file that an interrupted
+    /// call left behind.
     private static func make(_ copy: String, like path: String) throws {
         try? FileManager.default.removeItem(atPath: copy)
         let rights = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
@@ -121,7 +125,7 @@ private func flushFolder(of path: String) {
 }
 
 extension Database {
-    /// Locks the file exclusively, after moving its whole log into it.
+    /// Locks the file exclusively, after moving the contents of its log into the file.
     fileprivate func holdAlone() throws {
         try execute("PRAGMA locking_mode = EXCLUSIVE")
         guard try text("PRAGMA journal_mode = DELETE") == "delete" else {
@@ -131,11 +135,11 @@ extension Database {
         try execute("COMMIT")
     }
 
-    /// Writes all contents of the file to another one, and checks that the copy is complete.
+    /// Copies all contents of the file to another file, and checks that the copy is complete.
     fileprivate func copy(to path: String, _ key: DatabaseKey?) throws {
         let pragmas = ["application_id", "user_version"]
         let values = try pragmas.map { try integer("PRAGMA \($0)") ?? 0 }
-        // An empty key means no encryption; null would mean this connection's key.
+        // An empty key means no encryption; null would mean the key of this connection.
         let attach = try prepareOnce("ATTACH DATABASE ?1 AS other KEY ?2")
         try attach.run([.text(path), key?.sqlValue ?? .text("")])
         try execute("PRAGMA other.synchronous = FULL")

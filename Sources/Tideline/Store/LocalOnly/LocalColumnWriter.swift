@@ -1,16 +1,19 @@
-// LocalColumnWriter: keeps the values of local columns when the server's row replaces the local one.
+// LocalColumnWriter: preserves the values of local columns when a server row replaces the local
+// row.
 
 import TidelineCore
 
-/// A writer that keeps the values of local columns, for one transaction.
+/// A writer that preserves the values of local columns during one transaction.
 ///
-/// Every row of a transaction is stored through it. A row of the server has no local columns, and a row of the queue
-/// may have older values of them, so the stored values remain unless the app itself sets them.
+/// Every row of a transaction is stored through this writer. A row from the server has no local
+/// columns, and a row from the queue may have outdated values for them. The stored values therefore
+/// remain unless the app itself sets the columns.
 final class LocalColumnWriter: LocalStoreWriter {
     private let inner: any LocalStoreWriter
     /// The local columns of each table that has any.
     private let columns: [String: Set<String>]
-    /// Whether rows are stored with their own values of local columns, because the app has set them.
+    /// Whether rows are stored with their own values for local columns, because the app has set
+    /// them.
     var setsColumns = false
 
     init(_ inner: any LocalStoreWriter, _ columns: [String: Set<String>]) {

@@ -1,27 +1,31 @@
-// LocalNameChanges: changes of the queue after an update of the app starts or stops synchronizing a table or column.
+// LocalNameChanges: changes the queue after an app update starts or stops synchronizing a table or
+// column.
 //
-// The store keeps the names of the tables and columns that stay on the device. The transaction that stores new names
-// also changes the queue. Otherwise a pull would remove rows, and replace values, that were never sent.
+// The store keeps the names of the tables and columns that stay on the device. The transaction that
+// stores new names also changes the queue. Otherwise, a pull would remove rows and replace values
+// that were never sent.
 
 import TidelineCore
 
-/// The differences between the stored names of local tables and columns and those of the catalog.
+/// The differences between the stored names of local tables and columns and the catalog's names.
 struct LocalNameChanges: Sendable {
-    /// The tables that stayed on the device and are synchronized now, parents before children.
+    /// The tables that used to stay on the device and are now synchronized, parents before
+    /// children.
     private var newTables: [String] = []
-    /// The columns that stayed on the device and are synchronized now, in other tables.
+    /// The columns that used to stay on the device and are now synchronized, in other tables.
     private var newColumns: [(table: String, columns: [String])] = []
-    /// The tables that stay on the device, and have operations or lost rows.
+    /// The tables that stay on the device but still have operations or lost rows.
     private var formerTables: [String] = []
     /// The names to store, separated by line breaks; nil if they have not changed.
     ///
-    /// They are also read by the commands that compare a store file with a server.
+    /// The commands that compare a store file with a server also read these names.
     private var names: String?
 
     private static let id = Value.string("local")
     private static let rowsAtOnce = 500
 
-    /// Compares the stored names with the catalog's; in a store without names, nothing was local.
+    /// Compares the stored names with the catalog's names; if no names are stored, nothing was
+    /// local.
     init(_ reader: QueueReader) throws {
         let catalog = reader.catalog
         let row = try reader.store.row(id: Self.id, in: SystemTables.config)
@@ -34,7 +38,7 @@ struct LocalNameChanges: Sendable {
             declared.insert(table.lowercased())
             declared.formUnion(schema.columns.map { Self.name(of: $0.name, in: table) })
             if schema.isLocalOnly {
-                // An earlier version of the app may have stored no names.
+                // An earlier version of the app may not have stored any names.
                 let isFormer =
                     try reader.count(table: table) > 0 || !reader.lostRecords.ids(in: table).isEmpty
                 if isFormer { formerTables.append(table) }
@@ -49,7 +53,8 @@ struct LocalNameChanges: Sendable {
             }
             if !columns.isEmpty { newColumns.append((table, columns)) }
         }
-        // A widget or another version of the app may declare tables and columns that this one does not.
+        // A widget or another version of the app may declare tables and columns that this version
+        // does not.
         let others = stored.filter { !declared.contains($0.lowercased()) }
         let new = (catalog.localNames + others).sorted().joined(separator: "\n")
         if new != text { names = new }
@@ -63,10 +68,10 @@ struct LocalNameChanges: Sendable {
     /// Whether nothing has changed.
     var isEmpty: Bool { names == nil && !changesQueue }
 
-    /// Whether the queue changes, and not only the stored names.
+    /// Whether the queue changes, in addition to the stored names.
     var changesQueue: Bool { !newTables.isEmpty || !newColumns.isEmpty || !formerTables.isEmpty }
 
-    /// Changes the queue, and stores the new names.
+    /// Changes the queue and stores the new names.
     func apply(to queue: QueueTransaction) throws {
         for table in formerTables { try removeOperations(of: table, queue) }
         for table in newTables { try queueRows(of: table, queue) }
@@ -78,9 +83,11 @@ struct LocalNameChanges: Sendable {
         try queue.store.put([row], in: SystemTables.config)
     }
 
-    /// Removes the operations of a table, their errors, and the records of lost rows; the rows do not change.
+    /// Removes the operations of a table, their errors, and the records of its lost rows; the rows
+    /// stay unchanged.
     ///
-    /// Operations of other tables that were parked together with one of them are sent again.
+    /// Operations of other tables that were parked together with one of these operations are sent
+    /// again.
     private func removeOperations(of table: String, _ queue: QueueTransaction) throws {
         for operation in try queue.reader.operations() where operation.table == table {
             if operation.state == .parked { try queue.release(with: operation) }
@@ -91,12 +98,12 @@ struct LocalNameChanges: Sendable {
         }
     }
 
-    /// Queues an insert of each row that has no operation.
+    /// Queues an insert for each row that has no operation.
     ///
-    /// If an earlier version of the app synchronized the table, the server has some of the rows. Each of
-    /// them is queued as an update that is based on the row's version and sends all columns, because it
-    /// is not known which columns have changed since. Rows that were deleted on the device since then are
-    /// pulled again.
+    /// If an earlier version of the app synchronized the table, the server already has some of the
+    /// rows. Each of these rows is queued as an update that is based on the row's version. The
+    /// update sends all columns, because it is not known which of them have changed. Rows that were
+    /// deleted on the device in the meantime are pulled again.
     private func queueRows(of table: String, _ queue: QueueTransaction) throws {
         let changes = LocalChanges(queue: queue, table: table)
         let accounts = try RowAccounts(queue.reader, table)
@@ -118,12 +125,12 @@ struct LocalNameChanges: Sendable {
         }
     }
 
-    /// Queues an update of each row that has values of new columns.
+    /// Queues an update for each row that has values in new columns.
     ///
-    /// The server does not know the values, so they are removed from base rows: an operation sends the values in which
-    /// a row differs from its base row. No update is queued for a lost row, because the app decides
-    /// whether it is sent. Pulls did not store the server's values of these columns, so the queries of
-    /// the table restart.
+    /// The server does not know the values, so they are removed from the base rows: an operation
+    /// sends the values in which a row differs from its base row. A lost row gets no update,
+    /// because the app decides whether the row is sent. Earlier pulls did not store the server's
+    /// values of these columns, so the queries of the table restart.
     private func queueValues(
         of columns: [String],
         in table: String,
@@ -151,14 +158,15 @@ struct LocalNameChanges: Sendable {
         }
     }
 
-    /// Queues an update of a row, which sends the row's values of some columns.
+    /// Queues an update that sends a row's values of the given columns.
     ///
-    /// No update is queued if the row's last operation sends the whole row and was not attempted.
+    /// No update is queued if the row's last operation sends the whole row and was never attempted.
     ///
-    /// The new update follows an earlier one in a separate group. If the server wins a conflict of the earlier update,
-    /// or the app discards that update, the values remain.
+    /// The new update is in a separate group from an earlier update. The values therefore remain if
+    /// the server wins a conflict of the earlier update, or if the app discards it.
     ///
-    /// If the row has operations, the update belongs to their account, and otherwise to `account`.
+    /// If the row has operations, the update belongs to the account of those operations; otherwise,
+    /// it belongs to `account`.
     private func queueUpdate(
         of row: Row,
         _ columns: [String],
@@ -193,7 +201,7 @@ struct LocalNameChanges: Sendable {
         try assign(owner, row.id, in: table, queue)
     }
 
-    /// Assigns the last operation of a row, which was queued just now, to an account.
+    /// Assigns the last operation of a row, which was just queued, to an account.
     private func assign(
         _ account: String?,
         _ id: String,
@@ -207,10 +215,10 @@ struct LocalNameChanges: Sendable {
         try queue.put(operation)
     }
 
-    /// Parks the last operation of a row that breaks a rule, with an error for the app.
+    /// Parks the last operation of a row if the row breaks a rule, with an error for the app.
     ///
-    /// The same update of the app may have added the rule. `columns` are the columns that count as
-    /// changed; nil for all.
+    /// The same app update may have added the rule. `columns` contains the columns that count as
+    /// changed; nil means all columns.
     private func park(
         _ row: Row,
         in table: String,
@@ -241,7 +249,7 @@ struct LocalNameChanges: Sendable {
         try queue.store.put([error.row], in: SystemTables.errors)
     }
 
-    /// Calls `body` with each row of a table and its membership mask, by id.
+    /// Calls `body` with each row of a table and its membership mask, ordered by id.
     private func eachRow(
         of table: String,
         _ queue: QueueTransaction,
@@ -265,7 +273,7 @@ struct LocalNameChanges: Sendable {
 }
 
 extension Row {
-    /// Returns the row without some columns.
+    /// Returns the row without the given columns.
     fileprivate func without(_ columns: [String]) -> Row {
         var row = self
         for name in columns { row[name] = nil }
@@ -279,20 +287,22 @@ extension QueuedOperation {
 }
 
 extension SyncEngine {
-    /// Changes the queue if an update of the app changed which tables and columns stay on the device.
+    /// Changes the queue if an app update changed which tables and columns stay on the device.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` if the queue has to change and cannot be stored.
+    /// - Throws: ``SyncError`` with code `storeFailure` if the queue must change but cannot be
+    ///   stored.
     func takeOverLocalNames() async throws {
         let changes = try await read { try LocalNameChanges($0) }
         guard !changes.isEmpty else { return }
-        // Another process may have changed the store since.
+        // Another process may have changed the store in the meantime.
         let apply: @Sendable (QueueTransaction) throws -> Void = { queue in
             try LocalNameChanges(queue.reader).apply(to: queue)
         }
         if changes.changesQueue {
             try await transaction(apply)
         } else {
-            // An app can open its store even on a full disk; the names are stored the next time.
+            // An app can open its store even if the disk is full; the names are then stored the
+            // next time.
             try? await transaction(apply)
         }
     }

@@ -3,7 +3,7 @@
 import TidelineCore
 
 extension TableSchema {
-    /// Adds a model's declarations of what stays on the device.
+    /// Applies a model's declarations of the table and the columns that stay on the device.
     ///
     /// - Throws: ``SyncError`` with code `invalidModel`.
     mutating func keep(
@@ -55,7 +55,7 @@ extension TableSchema {
         )
     }
 
-    /// The columns and rules that a server has, too.
+    /// The table with only the columns and rules that a server has too.
     package var synced: TableSchema {
         var schema = TableSchema(
             name: name,
@@ -70,12 +70,13 @@ extension TableSchema {
 }
 
 extension TableCatalog {
-    /// The columns of synced tables that stay on the device, for each table that has any.
+    /// The columns that stay on the device, for each synchronized table that has any.
     var localColumns: [String: Set<String>] {
         schemas.mapValues(\.localColumns).filter { !$0.value.isEmpty }
     }
 
-    /// The names of the tables and columns that stay on the device; those of columns as `table.column`.
+    /// The names of the tables and columns that stay on the device; columns are written as
+    /// `table.column`.
     var localNames: [String] {
         schemas.values.flatMap { schema in
             schema.isLocalOnly ? [schema.name] : schema.localColumns.map { "\(schema.name).\($0)" }
@@ -90,9 +91,9 @@ extension TableCatalog {
     /// Returns a row without the columns that stay on the device.
     func synced(_ row: Row, in table: String) -> Row { schema(table)?.synced(row) ?? row }
 
-    /// Returns a row with the stored row's values of the local columns.
+    /// Returns a row with the values of local columns taken from the stored row.
     ///
-    /// If `stored` is nil, the result has no such columns.
+    /// If `stored` is nil, the result has no local columns.
     func row(_ row: Row, of table: String, withLocalColumnsOf stored: Row?) -> Row {
         guard let names = schema(table)?.localColumns, !names.isEmpty else { return row }
         var result = row

@@ -1,8 +1,10 @@
-// CommitLog: the rows of the last transactions of a store, so that an observation reads only what they changed.
+// CommitLog: the rows that a store's most recent transactions changed, so that an observation reads
+// only those rows.
 
 import Synchronization
 
-/// The changes of a store's last transactions, with the states before and after each of them.
+/// The changes of a store's most recent transactions, with the states before and after each
+/// transaction.
 final class CommitLog: Sendable {
     private struct Commit {
         var before: StoreState
@@ -18,21 +20,21 @@ final class CommitLog: Sendable {
 
     private let state = Mutex(State())
 
-    /// The maximum number of transactions that are kept.
+    /// The maximum number of transactions in the log.
     ///
-    /// An observation whose last state is older reads all of its rows again.
+    /// An observation whose last state is older must read all of its rows again.
     private static let commitsMax = 512
-    /// The maximum number of their rows, which bounds the memory.
+    /// The maximum number of rows in all transactions, which bounds the memory.
     private static let rowsMax = 4096
 
-    /// Adds a transaction, in the order of the commits.
+    /// Adds a transaction; transactions must be added in commit order.
     func append(from before: StoreState, to after: StoreState, _ change: StoreChange) {
         let rows = change.rowsListed
         state.withLock { state in
             state.commits.append(Commit(before: before, after: after, change: change, rows: rows))
             state.rows += rows
             guard state.commits.count > Self.commitsMax || state.rows > Self.rowsMax else { return }
-            // Half of them, so that this happens rarely.
+            // Removes half of the transactions at once, so that this rarely happens.
             let count = (state.commits.count + 1) / 2
             for commit in state.commits[..<count] { state.rows -= commit.rows }
             state.commits.removeFirst(count)
@@ -44,7 +46,7 @@ final class CommitLog: Sendable {
 
     /// Returns the changes between two states; nil if they are not known.
     ///
-    /// They are known if transactions of this store, which followed each other, lead from the earlier state to the
+    /// They are known if consecutive transactions of this store lead from the earlier state to the
     /// later one, without a transaction of another process in between.
     func changes(from before: StoreState, to after: StoreState) -> StoreChange? {
         if before == after { return StoreChange([:]) }

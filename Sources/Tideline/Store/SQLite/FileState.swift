@@ -1,4 +1,4 @@
-// FileState: identifies the last commit of a store's file, by this store or by another process.
+// FileState: identifies the last commit to a store's file, by this store or by another process.
 
 import TidelineSQLite
 
@@ -7,15 +7,16 @@ struct FileState: Equatable {
     private enum Commit: Equatable {
         /// The last commit of any process.
         case file(CommittedState)
-        /// The number of changed rows of a database that only one connection uses.
+        /// The number of changed rows in a database that only one connection uses.
         case connection(Int)
     }
 
-    /// How often the writing connection was opened: while it is closed, another process may replace the log.
+    /// The number of times that the writing connection was opened, because another process may
+    /// replace the log while it is closed.
     private let opens: Int
     private let commit: Commit
 
-    /// Finds the last state of a connection's database; nil if it is not known.
+    /// Reads the last state of a connection's database; nil if it is not known.
     init?(of database: Database, opens: Int, isPrivate: Bool) {
         self.opens = opens
         if isPrivate {
@@ -26,7 +27,7 @@ struct FileState: Equatable {
         }
     }
 
-    /// The state as observations know it.
+    /// The state in the form that observations use.
     var state: StoreState {
         switch commit {
         case .file(let commit):
@@ -38,7 +39,7 @@ struct FileState: Equatable {
         }
     }
 
-    /// Whether this is the state after exactly one more commit.
+    /// Returns whether this state is exactly one commit after another state.
     func follows(_ other: FileState) -> Bool {
         guard opens == other.opens else { return false }
         switch (commit, other.commit) {
@@ -49,14 +50,14 @@ struct FileState: Equatable {
     }
 }
 
-/// The state that a reader sees, and the log of the changes that led to it.
+/// The state that a reader sees, with the log of the changes that led to it.
 struct StateOfReader {
     let state: StoreState
     let log: CommitLog
 }
 
 extension WriterConnection {
-    /// Returns the last state of the file, as a connection to it sees it; nil if it is not known.
+    /// Returns the last state of the file that a connection sees; nil if it is not known.
     func state(of database: Database) -> FileState? {
         FileState(of: database, opens: opens, isPrivate: isInMemory)
     }

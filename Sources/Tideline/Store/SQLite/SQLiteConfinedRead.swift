@@ -1,12 +1,12 @@
-// SQLiteConfinedRead: runs SQL that an app wrote on a store file.
+// SQLiteConfinedRead: runs an app's SQL on a store file.
 
 import TidelineCore
 import TidelineSQLite
 
-/// A SQL statement of an app, which may only read tables of the app.
+/// A SQL statement of an app, which may read only the app's tables.
 struct SQLiteConfinedRead {
     let request: SQLRequest
-    /// The tables of the store; those of the queue are not among the tables of the request.
+    /// The tables of the store; a request never contains the tables of the queue.
     let tables: [String: SQLiteTable]
     let database: Database
 

@@ -1,13 +1,14 @@
-// SQLiteRelatedReads: the rows of several keys in one statement, and conditions on other tables.
+// SQLiteRelatedReads: reads the rows of several keys in one statement, and prepares conditions on
+// other tables.
 
 import TidelineCore
 import TidelineSQLite
 
-/// Reads of related rows within a transaction.
+/// The reads of related rows in a transaction.
 struct SQLiteRelatedReads {
     let transaction: SQLiteTransaction
 
-    /// Returns the rows of several keys, without a column.
+    /// Returns the rows of several keys, omitting one column.
     func rows(_ query: KeyedQuery, in name: String, omitting column: String) throws -> [Row] {
         guard Database.readsRowsOfKeys else {
             return try rowsOfEachKey(query, in: name, omitting: column)
@@ -33,7 +34,8 @@ struct SQLiteRelatedReads {
         }
     }
 
-    /// Reads the rows of each key with a separate statement, for a version of SQLite without JSON or window functions.
+    /// Reads the rows of each key with a separate statement, for a version of SQLite without JSON
+    /// or window functions.
     private func rowsOfEachKey(
         _ query: KeyedQuery,
         in name: String,
@@ -47,7 +49,7 @@ struct SQLiteRelatedReads {
         }
     }
 
-    /// Returns a filter whose conditions on other tables are checked for these tables.
+    /// Returns a filter whose conditions on other tables are checked against those tables.
     func filter(_ filter: Filter?) throws -> Filter? {
         guard let filter, filter.expression.relates else { return filter }
         return Filter(
@@ -75,7 +77,7 @@ struct SQLiteRelatedReads {
     }
 }
 
-/// The statement for the rows of several keys.
+/// The SELECT statement for the rows of several keys.
 private struct KeyedSelect {
     private let query: KeyedQuery
     private let table: SQLiteTable
@@ -96,7 +98,7 @@ private struct KeyedSelect {
         self.column = Identifier(column.name)
     }
 
-    /// `columns` are the columns to read; nil for whole rows.
+    /// `columns` contains the columns to read; nil to read whole rows.
     func select(only columns: [ColumnDefinition]?) throws -> SQL {
         let list = SQL(
             verbatim: columns?.map { Identifier($0.name).quoted }.joined(separator: ", ")
@@ -125,7 +127,7 @@ private struct KeyedSelect {
         return sql
     }
 
-    /// Finds the rows of each key by the index of the column, which is faster than ranking all rows.
+    /// Finds the rows of each key with the column's index, which is faster than ranking all rows.
     private func selectByKey(_ list: SQL, _ order: SQL) throws -> SQL {
         let (name, key, row) = (
             Identifier(table.schema.name), Identifier("__key"), Identifier.rowKey
@@ -141,7 +143,7 @@ private struct KeyedSelect {
     }
 
     private func rows() throws -> SQL {
-        // One parameter for any number of keys.
+        // A single parameter carries any number of keys.
         """
 
         FROM \(Identifier(table.schema.name))
@@ -149,7 +151,7 @@ private struct KeyedSelect {
         """
     }
 
-    /// Returns the condition of the query after another one.
+    /// Returns the query's condition, to be appended to another condition.
     private func condition() throws -> SQL {
         let condition = try SQLiteStoreSQL.condition(query.query.filter, table)
         return condition.map { " AND (\($0))" } ?? ""

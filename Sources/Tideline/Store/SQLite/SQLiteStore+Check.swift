@@ -1,14 +1,14 @@
-// SQLiteStore: checks whether a file is unchanged since the store last wrote it.
+// SQLiteStore: checks whether a file is undamaged and unchanged since the store last wrote it.
 
 import Synchronization
 import TidelineCore
 import TidelineSQLite
 
-/// The result of a check of a store.
+/// The result of checking a store.
 public struct StoreReport: Sendable, Hashable {
-    /// The problems, one sentence each.
+    /// The problems that were found, one sentence each.
     ///
-    /// They contain no values of rows.
+    /// The sentences contain no values of rows.
     public var problems: [String]
 
     /// Whether the check found no problems.
@@ -19,21 +19,22 @@ public struct StoreReport: Sendable, Hashable {
 }
 
 extension SQLiteStore {
-    /// Checks the integrity of the file: its pages and indexes, the operations in the queue, and the values
-    /// of each row against their checksum.
+    /// Checks the integrity of the file: its pages and indexes, the queued operations, and each
+    /// row's values against its checksum.
     ///
-    /// The check reads the whole file and changes nothing. It covers the rows of the tables that `initialize`
-    /// opened. It sends nothing to the server; `verify(queryID:)` compares with the server.
+    /// The check reads the whole file and changes nothing. It covers the rows of the tables that
+    /// `initialize` opened. It sends nothing to the server; to compare with the server, call
+    /// `verify(queryID:)`.
     ///
     /// ```swift
     /// let report = try await store.check()
     /// if !report.isSound { print(report.problems.joined(separator: "\n")) }
     /// ```
     ///
-    /// The events of the contexts that were initialized with the store report the progress.
+    /// The contexts that were initialized with the store report the progress as events.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure` if the file cannot be opened, or
-    ///   `cancelled` if the task is cancelled before the last table was checked.
+    ///   `cancelled` if the task is cancelled before the last table is checked.
     public func check() async throws -> StoreReport {
         checks.send(.checkStarted)
         do {
@@ -49,7 +50,7 @@ extension SQLiteStore {
                         }
                         return StoreReport(problems: problems)
                     } catch let error as SQLiteError where error.isCorrupt {
-                        // SQLite's page check ends like this if it cannot continue.
+                        // SQLite's page check ends with this error if it cannot continue.
                         return StoreReport(problems: ["The file is damaged: \(error.message)."])
                     }
                 }
@@ -81,7 +82,7 @@ public final class CheckListeners: Sendable {
     /// Creates an empty list.
     public init() {}
 
-    /// Adds a listener; a context that is initialized again still listens once.
+    /// Adds a listener; a context that is initialized again is still notified only once.
     func add(_ events: SyncEvents) {
         listeners.withLock { listeners in
             listeners.removeAll { $0.events == nil || $0.events === events }
@@ -96,10 +97,10 @@ public final class CheckListeners: Sendable {
 }
 
 extension SQLiteTransaction {
-    /// The maximum number of page faults that are reported.
+    /// The maximum number of faults in the file that are reported.
     private static let faultsMax = 20
 
-    /// `willCheck` is called before each part of the check, `checked` after each table.
+    /// `willCheck` is called before each part of the check, and `checked` after each table.
     fileprivate func problems(
         _ willCheck: () throws -> Void,
         checked: (String) -> Void

@@ -1,4 +1,4 @@
-// SQLiteStore+Identity: an identifier of the store's file, which a copy does not share.
+// SQLiteStore+Identity: an identifier of the store's file, which is different for a copy.
 
 import Foundation
 import TidelineCore
@@ -8,11 +8,11 @@ import Glibc
 #endif
 
 extension SQLiteStore {
-    /// The number of the file in its file system, with the time of its creation (Apple platforms) or an
+    /// The file number in its file system, combined with the creation time (Apple platforms) or an
     /// identifier of the file system.
     ///
-    /// A copy has a different number, and so does a file that was moved to another volume or restored to another
-    /// device. Nil for a store in memory.
+    /// A copy has a different identifier, and so does a file that was moved to another volume or
+    /// restored to another device. Nil for a store in memory.
     public var fileIdentity: String? {
         guard path != ":memory:" else { return nil }
         let file = URL(filePath: path).resolvingSymlinksInPath().path(percentEncoded: false)
@@ -20,7 +20,7 @@ extension SQLiteStore {
             let number = (attributes[.systemFileNumber] as? NSNumber)?.uint64Value
         else { return nil }
         #if canImport(Darwin)
-        // The device numbers may change when the system restarts.
+        // Device numbers may change when the system restarts, so the creation date is used instead.
         guard let birth = attributes[.creationDate] as? Date else { return nil }
         return "\(number)-\(Timestamp(birth).microseconds)"
         #else

@@ -1,8 +1,8 @@
-// SQLiteStore: the store of the SDK: one SQLite file, WAL, synchronous=FULL.
+// SQLiteStore: the SDK's store: a single SQLite file in WAL mode with synchronous=FULL.
 //
-// One writer connection runs on its own thread. Reads borrow pooled connections on the caller's thread (a lookup
-// takes 2 microseconds, a thread switch 25). A read in a file opened `inline` shares the writer's connection, for
-// tests and databases in memory.
+// One writer connection runs on its own thread. Reads borrow pooled connections on the caller's
+// thread, because a lookup takes 2 microseconds and a thread switch 25. In a store opened with
+// `inline`, for tests and in-memory databases, reads share the writer's connection.
 
 import Foundation
 import Synchronization
@@ -11,9 +11,9 @@ import TidelineSQLite
 
 /// The default store: one SQLite file on the device.
 ///
-/// Each transaction is atomic and, once `write` returns, survives a loss of power. The
-/// file has a format version; a file of a newer version is rejected and left untouched. The tables
-/// are ordinary tables with typed columns: an app may read them with SQL and add indexes.
+/// Each transaction is atomic and, once `write` returns, survives a loss of power. The file has a
+/// format version; a file from a newer version is rejected and left untouched. The tables are
+/// ordinary tables with typed columns, so an app may read them with SQL and add indexes.
 ///
 /// ```swift
 /// let store = try SQLiteStore(path: "todo.sqlite")
@@ -31,36 +31,38 @@ public final class SQLiteStore: LocalStore {
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
-    /// The rows of the last transactions, for observations.
+    /// The rows that recent transactions changed, for observations.
     private let commits = CommitLog()
     private let tables = Mutex(OpenedTables())
-    /// Whether the disk had too little space for a checkpoint, possibly in an earlier run of the app.
+    /// Whether the disk had too little space for a checkpoint, possibly during an earlier launch of
+    /// the app.
     private let isLogStuck: Mutex<Bool>
-    /// Whether the log still contains deleted values, and has to be truncated.
+    /// Whether the log may still contain deleted values and must be truncated.
     private let needsCheckpoint = Mutex(false)
 
-    /// The size to which a longer log is truncated.
+    /// The size to which a longer log is truncated when it is reset.
     static let logBytesKept = 8 << 20
 
-    /// The page cache of a connection that reads: at most 8 MiB.
+    /// The page cache of a reading connection: at most 8 MiB.
     ///
-    /// The rows of many keys are found by an index, in an order that visits each page several times. With SQLite's
-    /// default of 2 MiB, a table of more than that would be read from the file again and again.
+    /// The rows of many keys are found with an index, in an order that visits each page several
+    /// times. With SQLite's default of 2 MiB, the pages of a larger table would be read from the
+    /// file again and again.
     private static let readerCache = "PRAGMA cache_size = -8192"
 
-    /// Limits the log to half a megabyte if the disk is short of space: a long log would take the space that
-    /// the database needs to grow during the checkpoint.
+    /// Limits the log to half a megabyte if the disk is short of space, because a long log would
+    /// take the space that the database needs to grow during the checkpoint.
     static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
 
     private static func isShortOfSpace(_ path: String) -> Bool {
         freeBytes(at: path).map { $0 < 64 << 20 } ?? false
     }
 
-    /// Opens a file, or creates it.
+    /// Opens a file, or creates one.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure` if the file cannot be opened, is not a
-    ///   database or belongs to another program; `newerStore` if a newer version of this library
-    ///   wrote it. A file that is rejected is left untouched.
+    ///   database, or belongs to another program; `newerStore` if a newer version of this library
+    ///   wrote the file. A rejected file is left untouched.
     public convenience init(path: String) throws {
         try self.init(path: path, inline: false)
     }
@@ -112,14 +114,14 @@ public final class SQLiteStore: LocalStore {
         writer.stop()
     }
 
-    /// Closes the file: moves the write-ahead log into it and releases it.
+    /// Closes the file, after moving the contents of the write-ahead log into it.
     ///
-    /// Changes that have begun finish first. Later calls throw ``SyncError`` with code
-    /// `storeFailure`, and every stream of ``changes()`` ends. A second call does nothing. Close the store before
-    /// you copy, move or remove its file.
+    /// Running changes finish first. Later calls throw ``SyncError`` with code `storeFailure`, and
+    /// every stream of ``changes()`` ends. A second call does nothing. Close the store before you
+    /// copy, move, or remove its file.
     ///
-    /// - Throws: No error that an app could handle. A log that cannot be moved stays next to the
-    ///   file, and is read when the file is opened again.
+    /// - Throws: No error that an app could handle. If the log cannot be moved, it stays next to
+    ///   the file and is read when the file is opened again.
     public func close() async throws {
         readers?.close()
         externalChanges?.end()
@@ -134,14 +136,15 @@ public final class SQLiteStore: LocalStore {
         rowHub.finish()
     }
 
-    /// Creates the tables and columns that are missing.
+    /// Creates missing tables and columns.
     ///
-    /// If the model has new columns, or columns of another type, rows are converted. If the task is cancelled in
-    /// the meantime, nothing is changed.
+    /// If the model has new columns, or columns with a new type, rows are converted. If the task is
+    /// cancelled in the meantime, nothing changes.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` for a full disk, a damaged file, a file
-    ///   that another program has locked, or a closed store; the message says which. `cancelled` if
-    ///   the task is cancelled while rows are converted. On an error, the file is unchanged.
+    /// - Throws: ``SyncError`` with code `storeFailure` if the disk is full, the file is damaged,
+    ///   another program has locked the file, or the store is closed; the message says which.
+    ///   `cancelled` if the task is cancelled while rows are converted. On an error, the file is
+    ///   unchanged.
     public func open(tables schemas: [TableSchema]) async throws {
         let built: (tables: [SQLiteTable], version: Int64)
         do {
@@ -162,14 +165,15 @@ public final class SQLiteStore: LocalStore {
         tables.withLock { known in
             for table in built.tables { known.add(table) }
             known.opens += 1
-            // If other tables were opened before, the next transaction reads the columns of all of them.
+            // If other tables were opened before, the next transaction reads the columns of all
+            // tables.
             known.version = known.byName.count == built.tables.count ? built.version : nil
         }
     }
 
-    /// Returns the current tables of the file, within the open transaction.
+    /// Returns the current tables of the file, in the open transaction.
     ///
-    /// Another program, or another store on the file, may have added columns since.
+    /// Another program, or another store for the same file, may have added columns in the meantime.
     private func current(_ database: Database) throws -> [String: SQLiteTable] {
         let opened = tables.withLock { $0 }
         let version = try database.schemaVersion()
@@ -180,7 +184,8 @@ public final class SQLiteStore: LocalStore {
             now.replace(try SQLiteStoreSchema.table(table.schema, in: database))
         }
         return tables.withLock { known in
-            // Tables that were opened in the meantime are kept; the next transaction reads their columns again.
+            // Tables that were opened in the meantime are kept, and the next transaction reads
+            // their columns again.
             if known.version == opened.version, known.opens == opened.opens { known = now }
             return now.byName
         }
@@ -188,8 +193,8 @@ public final class SQLiteStore: LocalStore {
 
     /// Runs `body` on a consistent state, on a separate connection.
     ///
-    /// - Throws: The errors of `body`, and ``SyncError`` with code `storeFailure` for a damaged file,
-    ///   a closed store, and a column whose type another program changed.
+    /// - Throws: The errors of `body`, and ``SyncError`` with code `storeFailure` if the file is
+    ///   damaged, the store is closed, or another program changed the type of a column.
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
@@ -214,7 +219,8 @@ public final class SQLiteStore: LocalStore {
                     // The first read begins the snapshot.
                     let tables = try current(database)
                     let snapshot = before.flatMap { before in
-                        // Otherwise a commit was made in between, and the snapshot may show it or not.
+                        // If the states differ, there was a commit in between, and the snapshot may
+                        // or may not include it.
                         connection.state(of: database) == before
                             ? StateOfReader(state: before.state, log: commits) : nil
                     }
@@ -235,15 +241,16 @@ public final class SQLiteStore: LocalStore {
 
     /// Runs `body` in one transaction on the writer's thread.
     ///
-    /// - Throws: The errors of `body`, and ``SyncError`` with code `storeFailure` for a full disk, a
-    ///   read-only or damaged file, or a closed store. On an error, nothing is changed.
+    /// - Throws: The errors of `body`, and ``SyncError`` with code `storeFailure` if the disk is
+    ///   full, the file is read-only or damaged, or the store is closed. On an error, nothing
+    ///   changes.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(isRepeatable: false, body) }
 
     /// Runs `body` in one transaction on the writer's thread, without waiting for the disk.
     ///
-    /// The next ``write(_:)`` waits for the disk, including for earlier changes.
+    /// The next ``write(_:)`` waits until all earlier changes are on the disk too.
     ///
     /// - Throws: The errors of ``write(_:)``.
     public func writeRepeatable<Result: Sendable>(
@@ -293,7 +300,8 @@ public final class SQLiteStore: LocalStore {
                         return try attempt()
                     }
                 }
-                // Otherwise the log would take up the space that was freed since.
+                // Without this, the log would take up the space that has become free in the
+                // meantime.
                 if isLogStuck.withLock({ $0 }) { _ = foldFullLog(database) }
                 do {
                     return try transaction()
@@ -303,7 +311,7 @@ public final class SQLiteStore: LocalStore {
                 do {
                     return try transaction()
                 } catch let error as SQLiteError where error.isFull {
-                    // Frees the space that the transaction took.
+                    // Frees the space that the transaction used in the log.
                     _ = foldFullLog(database)
                     throw error
                 }
@@ -314,13 +322,14 @@ public final class SQLiteStore: LocalStore {
         if !written.tables.isEmpty {
             let names = opened.names(ofWritten: written.tables)
             hub.publish(names)
-            // If a listener registered during the transaction, its rows were not recorded.
+            // If a listener registered during the transaction, the transaction's rows were not
+            // recorded.
             rowHub.publish(written.change ?? StoreChange(all: names))
         }
         return written.result
     }
 
-    /// Keeps the rows of a transaction that was just committed, if its state is known.
+    /// Remembers the rows of a transaction that was just committed, if its state is known.
     private func keep(_ change: StoreChange?, since before: FileState?, _ database: Database) {
         guard let change else { return commits.clear() }
         guard let before, let after = connection.state(of: database), after.follows(before) else {
@@ -329,10 +338,11 @@ public final class SQLiteStore: LocalStore {
         commits.append(from: before.state, to: after.state, change)
     }
 
-    /// Checkpoints the log on a full disk, and frequently from then on; returns false if the disk has too little space.
+    /// Checkpoints the log when the disk is full, and checkpoints often from then on; returns false
+    /// if there is not enough space.
     ///
-    /// The log contains several copies of a page. As soon as some space is free, a checkpoint succeeds and
-    /// frees the rest.
+    /// The log contains several copies of the same page. As soon as some space is free, a
+    /// checkpoint succeeds and frees the rest.
     private func foldFullLog(_ database: Database) -> Bool {
         try? database.execute(Self.foldsOften)
         let isFolded = (try? database.foldLog()) != nil
@@ -340,9 +350,10 @@ public final class SQLiteStore: LocalStore {
         return isFolded
     }
 
-    /// Returns the names of the tables that each transaction of this store changed.
+    /// Returns a stream with the names of the tables that each transaction of this store changed.
     ///
-    /// After a change by another process on the same file, the stream emits all tables within a quarter of a second.
+    /// After another process changes the same file, the stream emits all tables within a quarter of
+    /// a second.
     public func changes() -> AsyncStream<Set<String>> {
         defer { watchExternalChanges() }
         return hub.stream()
@@ -361,19 +372,22 @@ public final class SQLiteStore: LocalStore {
 }
 
 extension SQLiteStore {
-    /// Truncates the write-ahead log if no connection is using it; otherwise each later commit retries it.
+    /// Truncates the write-ahead log if no connection is using it; otherwise, later commits retry
+    /// the truncation.
     ///
     /// - Returns: Whether the log is empty.
     public func checkpoint() async -> Bool {
         needsCheckpoint.withLock { $0 = true }
-        // A closed store has truncated it.
+        // A closed store has already truncated its log.
         return (try? await writer.run { [self] in tryCheckpoint($0) }) ?? true
     }
 
-    /// Truncates the log without waiting for other connections, because local changes would wait as well.
+    /// Truncates the log without waiting for other connections, because local changes would have to
+    /// wait too.
     private func tryCheckpoint(_ database: Database) -> Bool {
         guard needsCheckpoint.withLock({ $0 }) else { return true }
-        // During a suspension this would take time and locks; the next commit after the suspension retries it.
+        // While the store is suspended, this would take time and locks; the next commit after the
+        // suspension retries it.
         if connection.isSuspended { return false }
         let isEmpty = (try? database.checkpoint()) ?? false
         if isEmpty { needsCheckpoint.withLock { $0 = false } }
@@ -382,7 +396,7 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// The number of free bytes on the disk of the file; nil if that is not known.
+    /// The number of free bytes on the file's disk; nil if it is not known.
     public var freeBytes: Int64? { Self.freeBytes(at: path) }
 
     private static func freeBytes(at path: String) -> Int64? {
@@ -392,7 +406,7 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Returns the rows that each transaction changed.
+    /// Returns a stream with the rows that each transaction changed.
     public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
         defer { watchExternalChanges() }
         return rowHub.stream()
@@ -400,10 +414,10 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Runs a read; if an index has to be brought up to date, because another program has changed rows, repeats the
-    /// read afterward.
+    /// Runs a read; if an index is outdated because another program changed rows, updates the index
+    /// and repeats the read.
     ///
-    /// It is a search index or a localized index.
+    /// The index is either a search index or a localized index.
     func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
         for _ in 0..<Self.searchTries {
             do {
@@ -445,12 +459,12 @@ extension SQLiteStore {
 
 /// The tables that were opened, by name.
 private struct OpenedTables: Sendable {
-    /// The schema version of the file when the tables were read.
+    /// The file's schema version at the time when the tables were read.
     var version: Int64?
     /// The number of times that tables were opened.
     var opens = 0
     private(set) var byName: [String: SQLiteTable] = [:]
-    /// The names by their lowercase form, because the file keeps the letter case of the first definition.
+    /// The names by lowercase name, because the file keeps the letter case of the first definition.
     private var names: [String: Set<String>] = [:]
 
     mutating func add(_ table: SQLiteTable) {
@@ -462,7 +476,7 @@ private struct OpenedTables: Sendable {
     /// Replaces the table with the same name.
     mutating func replace(_ table: SQLiteTable) { byName[table.schema.name] = table }
 
-    /// Returns the written rows, under each name with which their table was opened.
+    /// Returns the written rows, listed under each name with which their table was opened.
     func change(_ written: [String: StoreChange.Rows]) -> StoreChange {
         var all: [String: StoreChange.Rows] = [:]
         for (table, rows) in written {
@@ -473,7 +487,7 @@ private struct OpenedTables: Sendable {
         return StoreChange(all)
     }
 
-    /// Returns the names under which the written tables of the file were opened.
+    /// Returns the names with which the written tables were opened.
     func names(ofWritten written: Set<String>) -> Set<String> {
         var result: Set<String> = []
         for name in written { result.formUnion(names[name.lowercased()] ?? [name]) }

@@ -1,14 +1,15 @@
-// SQLiteStoreErrors: the error messages about the file of a store, with how to fix them.
+// SQLiteStoreErrors: the error messages about a store's file, with instructions on how to fix the
+// problem.
 //
-// The text of SQLite, with its statement, is in the cause and never in the message.
+// SQLite's own text, including its statement, is in the cause and never in the message.
 
 import Foundation
 import TidelineSQLite
 
 extension SyncError {
-    /// Returns the error for a failure of SQLite in the file of a store.
+    /// Returns the error for a failure of SQLite in a store's file.
     ///
-    /// If `isOpening` is true, the path may also be one at which no file can be created.
+    /// If `isOpening` is true, the path may also be one where no file can be created.
     static func store(
         _ cause: SQLiteError,
         at path: String,
@@ -29,7 +30,7 @@ extension SyncError {
         return faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0
     }
 
-    /// Whether the store has too little space for the change; a smaller one may fit.
+    /// Whether the disk has too little space for the change; a smaller change may still fit.
     var isFullDisk: Bool { (cause as? SQLiteError)?.isFull ?? false }
 
     private static func message(_ error: SQLiteError, _ path: String) -> String {
@@ -85,7 +86,7 @@ extension SyncError {
         )
     }
 
-    /// The SQLite library lacks a function that is needed to upgrade an older file.
+    /// The SQLite library lacks a function that the upgrade of an older file requires.
     static let olderStore = SyncError(
         .storeFailure,
         """
@@ -94,8 +95,8 @@ extension SyncError {
         """
     )
 
-    /// A column of the file does not match the model, because another program changed the file after the store
-    /// was opened.
+    /// A column in the file does not match the model, because another program changed the file
+    /// while the store was open.
     static func movedColumn(_ column: String, _ table: String) -> SyncError {
         SyncError(
             .storeFailure,

@@ -1,9 +1,10 @@
-// SQLiteStoreFormat: upgrades a queue in one transaction, so that the file always has one format or the other.
+// SQLiteStoreFormat: upgrades a queue in one transaction, so that the file always has either the
+// old format or the new one.
 //
-// Format 1 stored an operation as one JSON document, and the server rows of the operations in
-// a separate table. So does a store of the original SDK, which has no application ID: its operations count
-// as never sent, and its updates send the whole row. Format 2 only lacks columns, which are added when the tables
-// are opened.
+// Format 1 stored each operation as one JSON document, and the server rows of operations in a
+// separate table. A store of the original SDK has the same format, but no application ID. Its
+// operations count as never sent, and its updates send the whole row. Format 2 lacks only some
+// columns, which are added when the tables are opened.
 
 import TidelineCore
 import TidelineSQLite
@@ -12,10 +13,10 @@ import TidelineSQLite
 enum SQLiteStoreFormat {
     private static let operations = Identifier(SystemTables.operations).quoted
 
-    /// Upgrades the queue of a file to the current format, if there is one.
+    /// Upgrades the file's queue to the current format, if there is a queue.
     static func upgrade(_ database: Database) throws {
         let known = try columns(of: SystemTables.operations, in: database)
-        // Format 1 has no column `requestId`. Format 2 has one, and needs no conversion.
+        // Format 1 does not have the column `requestId`. Format 2 has it and needs no conversion.
         guard known.contains("properties"), !known.contains("requestId"),
             let schema = SystemTables.schemas.first(where: { $0.name == SystemTables.operations })
         else { return }
@@ -63,11 +64,12 @@ enum SQLiteStoreFormat {
         )
         """
 
-    /// Copies the operations of an older format; the base row is stored with the first operation of a row.
+    /// Copies the operations of an older format; a row's base row is stored with the row's first
+    /// operation.
     ///
-    /// Format 1 did not store the outcome of a parked operation, so it becomes unknown. An operation that
-    /// cannot be decoded is copied without a kind and with its original document; the push parks it with an
-    /// error that names it.
+    /// Format 1 did not store the outcome of a parked operation, so the outcome becomes unknown. An
+    /// operation that cannot be decoded is copied without a kind and with its original document.
+    /// The push then parks it with an error that names it.
     private static let copyOperations = """
         INSERT INTO "MS_TableOperations" (
             "id", "itemId", "table", "tableKind", "properties", "kind", "state", "attempts",
@@ -125,7 +127,7 @@ enum SQLiteStoreFormat {
         ORDER BY "id"
         """
 
-    /// Moves the last id from a row of the configuration to SQLite's counter.
+    /// Moves the last id from a configuration row to SQLite's counter.
     private static let takeCounter = """
         INSERT INTO sqlite_sequence (name, seq)
         SELECT 'MS_TableOperations', 0

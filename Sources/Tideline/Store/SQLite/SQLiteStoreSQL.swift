@@ -1,13 +1,14 @@
-// SQLiteStoreSQL: the statements of a store, and values as SQLite stores them.
+// SQLiteStoreSQL: the statements of a store, and the conversion of values to the form that SQLite
+// stores.
 //
 // Instants are whole milliseconds since 1970. A value that does not fit its column's type is stored
-// unchanged, because SQLite lets any column hold any kind.
+// unchanged, because any SQLite column can hold any kind of value.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
-/// The SQL statements and bound values with which a store reads and writes its tables.
+/// The SQL statements and bound values that a store uses to read and write its tables.
 enum SQLiteStoreSQL {
     static func renderer(_ table: SQLiteTable) -> FilterRenderer {
         FilterRenderer(schema: table.schema, dateUnit: .milliseconds)
@@ -36,7 +37,7 @@ enum SQLiteStoreSQL {
         return checked
     }
 
-    /// Returns the checked keys of an order.
+    /// Checks the keys of an order.
     static func order(_ keys: [SortKey], _ table: SQLiteTable) throws -> [SortKey] {
         do {
             return try FilterChecker(onDevice: table.schema).order(keys)
@@ -45,7 +46,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// `columns` are the columns to read; nil for whole rows.
+    /// `columns` contains the columns to read; nil to read whole rows.
     static func select(
         _ query: TableQuery,
         _ table: SQLiteTable,
@@ -74,7 +75,7 @@ enum SQLiteStoreSQL {
         return sql
     }
 
-    /// Selects the checksum, the id and these columns of the rows that match.
+    /// Selects the checksum, the id, and the given columns of the matching rows.
     static func checksums(_ filter: Filter?, _ table: SQLiteTable, columns: String) throws -> SQL {
         let checksum = Identifier(SQLiteTable.checksum)
         var sql: SQL = """
@@ -101,7 +102,8 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// Rounds to the nearest millisecond, as for a record's dates.
+    /// Returns the time in milliseconds, rounded to the nearest millisecond, as for the dates of
+    /// records.
     private static func milliseconds(_ date: Date) -> Int64 {
         let micros = Timestamp(date).microseconds
         return Timestamp(microseconds: micros + 500).milliseconds
@@ -119,7 +121,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// Returns a cell of the statement's current row, converted from this form.
+    /// Returns a cell of the statement's current row, converted from the given form.
     @inline(__always)
     static func value(_ statement: Statement, _ index: Int32, _ form: CellForm) -> Value {
         let cell = statement.cell(index)
@@ -133,7 +135,7 @@ enum SQLiteStoreSQL {
     }
 }
 
-/// The conversion of a cell to a value: the column's type without its details.
+/// The conversion from a cell to a value: a simplified column type.
 enum CellForm: String, Sendable, Codable {
     case boolean
     case instant

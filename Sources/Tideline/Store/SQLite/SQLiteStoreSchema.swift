@@ -4,14 +4,14 @@ import Foundation
 import TidelineCore
 import TidelineSQLite
 
-/// A table of the store with its fixed statements.
+/// A table of the store, with its prepared SQL.
 struct SQLiteTable: Sendable {
     let schema: TableSchema
-    /// The columns of the model, `id` first, without the one for unknown members.
+    /// The columns of the model, `id` first, without the column for unknown members.
     let columns: [ColumnDefinition]
-    /// The columns that other models added, after those of this model.
+    /// The columns that other models added, which follow this model's columns.
     ///
-    /// Columns that this model does not declare.
+    /// This model does not declare these columns.
     let others: [ColumnDefinition]
     let layout: RowLayout
     let insert: String
@@ -21,28 +21,30 @@ struct SQLiteTable: Sendable {
     let setMaskByID: String
     let dropChecksumByID: String
     let hasExtra: Bool
-    /// The values that each column returns unchanged.
+    /// The kinds of values that each column returns unchanged.
     let cells: [CellKind]
-    /// How the cells of each column are converted to values.
+    /// The conversion from cells to values for each column.
     let forms: [CellForm]
     /// The schema for members that are stored outside their columns.
     ///
-    /// A value that a numeric column cannot hold is not converted to a number.
+    /// A value that a numeric column cannot store is not converted to a number.
     let extraSchema: TableSchema
     /// The index of the membership mask, which records the queries that contain a row.
     let mask: Int?
-    /// The columns in the checksum of a row, in order; nil for the mask.
+    /// The columns in a row's checksum, in order; nil for the mask.
     let checked: [RowChecksum.Column?]
-    /// The names in a row without the mask.
+    /// The column names of a row without the mask.
     let unmaskedLayout: RowLayout
-    /// The names in a row without the mask whose unknown members stay together.
+    /// The column names of a row without the mask, with the unknown members as a single JSON
+    /// object.
     let recordLayout: RowLayout
-    /// The name of each column as a member of a JSON object, in UTF-8; empty if it has characters that JSON may
-    /// escape.
+    /// The name of each column as a JSON member name in UTF-8; empty if it has characters that JSON
+    /// may escape.
     let memberNames: [[UInt8]]
-    /// The search index in the file; nil if the model declares none, or the file has a different one.
+    /// The search index in the file; nil if the model declares none or the file has a different
+    /// one.
     var search: SearchTables?
-    /// The localized indexes; nil if the model declares none, or the file has others.
+    /// The localized indexes; nil if the model declares none or the file has different ones.
     var order: OrderTables?
 
     init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
@@ -53,7 +55,7 @@ struct SQLiteTable: Sendable {
             schema.systemColumns.filter { $0.name != SystemColumn.deleted } + schema.columns
         layout = RowLayout(columns.map(\.name))
         let all = columns + others
-        // System columns and the tables of the queue are read without a check of their types.
+        // System columns and the queue's tables are read without checking the types of values.
         cells = all.map {
             schema.hasSystemColumns && !SystemColumn.names.contains($0.name)
                 ? CellKind($0.type) : .any
@@ -93,8 +95,8 @@ struct SQLiteTable: Sendable {
             insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(placeholders))"
             return
         }
-        // A replaced row would get a different rowid, by which the search index knows it, and would count as changed in
-        // all columns.
+        // The alternative, REPLACE, would give the row a new rowid, which identifies the row in the
+        // search index, and all columns would count as changed.
         let changes = names.filter { $0 != "\"id\"" }.map { "\($0) = excluded.\($0)" }
         insert = """
             INSERT INTO \(table) (\(list)) VALUES (\(placeholders))
@@ -102,7 +104,8 @@ struct SQLiteTable: Sendable {
             """
     }
 
-    /// Returns the columns with these names; nil if the value of one may be among the unknown members.
+    /// Returns the columns with these names; nil if one of the values may be among the unknown
+    /// members.
     func columns(named names: [String]) -> [ColumnDefinition]? {
         let isPlain = names.allSatisfy {
             !hasExtra || SystemColumn.names.contains($0) || $0 == MembershipMask.name
@@ -112,35 +115,36 @@ struct SQLiteTable: Sendable {
         return found.count == names.count && Set(names).count == names.count ? found : nil
     }
 
-    /// Returns the column of a cell.
+    /// Returns the name of a cell's column.
     func name(ofCell index: Int) -> String {
         index < columns.count ? columns[index].name : others[index - columns.count].name
     }
 
-    /// The column for members that the schema does not know, as a JSON object.
+    /// The column for members that the schema does not contain, as a JSON object.
     static let extraColumn = "\"__extra\""
 
-    /// The column of a row's checksum; null if it could not be computed.
+    /// The column for a row's checksum; null if the checksum could not be computed.
     static let checksum = "__checksum"
 
     static let extraChecked = RowChecksum.Column(UnknownMembers.name, .text)
 
-    /// The positions of the unknown members and of the checksum among the values of `insert`.
+    /// The positions of the unknown members and the checksum among the values of `insert`.
     var extraIndex: Int32 { Int32(cells.count + 1) }
     var checksumIndex: Int32 { Int32(cells.count + 2) }
 }
 
 /// The definition of the tables of a store file, with its format version and application ID.
 enum SQLiteStoreSchema {
-    /// The version in `PRAGMA user_version`; a file with a higher one is rejected.
+    /// The version in `PRAGMA user_version`; a file with a higher version is rejected.
     static let formatVersion: Int64 = 3
 
-    /// The application ID that identifies the file as ours: "TIDE".
+    /// The application ID that marks the file as a Tideline store: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
 
-    /// Rejects a file that is not a store, or is from a newer version, before anything is written to it.
+    /// Rejects a file that is not a store, or that is from a newer version, before anything is
+    /// written to the file.
     ///
-    /// Opening for writing would switch a file to WAL mode, which is a change.
+    /// Opening the file for writing would switch it to WAL mode, which is a change.
     static func check(_ path: String, _ key: DatabaseKey? = nil) throws {
         guard !path.isEmpty else { throw SyncError.emptyStorePath() }
         guard path != ":memory:" else { return }
@@ -151,13 +155,15 @@ enum SQLiteStoreSchema {
         guard !isFolder.boolValue else { throw SyncError.storeIsFolder(path) }
         let database: Database
         do {
-            // A reader of a file in WAL mode creates files next to it, and if there is a log, it must read the log.
+            // Reading a file in WAL mode creates files next to it. If there is a log, the reader
+            // must read it.
             let hasLog = ["-wal", "-journal"].contains {
                 FileManager.default.fileExists(atPath: path + $0)
             }
             database = try Database(path: path, key: key, mode: hasLog ? .readOnly : .frozen)
         } catch let error as SQLiteError where error.isReadOnly {
-            // An app that ended while it created the file left a journal, which only a writer can roll back.
+            // An app that ended while it created the file left a journal, and only a writer can
+            // roll it back.
             return
         }
         _ = try checkedVersion(database, path)
@@ -172,9 +178,9 @@ enum SQLiteStoreSchema {
         else { throw SyncError.noStoreFolder(folder, path) }
     }
 
-    /// Returns the format version of a file that is a store, or that is still empty.
+    /// Returns the format version of a file that is a store or is still empty.
     ///
-    /// A store of the original SDK has the tables of the queue and no application ID.
+    /// A store of the original SDK has the queue's tables but no application ID.
     private static func checkedVersion(_ database: Database, _ path: String) throws -> Int64 {
         let owner = try database.integer("PRAGMA application_id") ?? 0
         if owner != applicationID {
@@ -204,7 +210,7 @@ enum SQLiteStoreSchema {
     static func prepare(_ database: Database, path: String) throws {
         guard try checkedVersion(database, path) < formatVersion else { return }
         try database.transaction {
-            // Another process may have upgraded the file first.
+            // Another process may have upgraded the file in the meantime.
             guard try checkedVersion(database, path) < formatVersion else { return }
             try SQLiteStoreFormat.upgrade(database)
             try database.execute("PRAGMA application_id = \(applicationID)")
@@ -212,7 +218,7 @@ enum SQLiteStoreSchema {
         }
     }
 
-    /// `moved` receives the number of rows of a table that were converted so far.
+    /// `moved` receives the number of rows of a table that have been converted so far.
     static func makeTables(
         _ schemas: [TableSchema],
         in database: Database,
@@ -222,7 +228,8 @@ enum SQLiteStoreSchema {
         for schema in schemas {
             let table = SQLiteTable(schema)
             try ColumnMemory.keepRequired(table, in: database)
-            // The indexes are dropped first, because a column in an index cannot be moved.
+            // The indexes are dropped first, because a column that belongs to an index cannot be
+            // moved.
             let indexes = TableIndexes(of: schema)
             try indexes.removeUndeclared(in: database)
             let search = SearchTables(of: schema)
@@ -233,7 +240,7 @@ enum SQLiteStoreSchema {
             if !hasOrder { try OrderTables.remove(from: schema.name, in: database) }
             try make(table, in: database) { try moved(schema.name, $0) }
             try indexes.make(in: database)
-            // It was removed if the types of columns changed.
+            // The search index was removed if columns changed their types.
             if hasSearch { hasSearch = try search?.exist(in: database) == true }
             if let search, !hasSearch {
                 try search.make(in: database) { try moved(schema.name, $0) }
@@ -255,9 +262,10 @@ enum SQLiteStoreSchema {
         return try schemas.map { try table($0, in: database) }
     }
 
-    /// Returns a table as it is in the file now, with the columns that other models added.
+    /// Returns a table as it is currently in the file, including the columns that other models
+    /// added.
     ///
-    /// - Throws: ``SyncError`` if the file does not have the columns of the model, or no longer has them.
+    /// - Throws: ``SyncError`` if the file lacks a column of the model.
     static func table(_ schema: TableSchema, in database: Database) throws -> SQLiteTable {
         let plain = SQLiteTable(schema)
         guard plain.hasExtra else { return plain }
@@ -319,22 +327,22 @@ enum SQLiteStoreSchema {
                 )
             }
         }
-        // A table of the original SDK has no such column.
+        // Tables of the original SDK do not have this column.
         if table.hasExtra, known["__extra"] == nil {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(SQLiteTable.extraColumn) TEXT")
         }
         if table.hasExtra, known[SQLiteTable.checksum] == nil {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(checksumDeclaration)")
         }
-        // The rows that are stored again are read with this memory.
+        // The rewritten rows are read with the columns that are stored here.
         try ColumnMemory.keep(table, in: database)
         try moves.run(in: database, moved)
     }
 
-    /// Returns how the cells of a column that no model has described are converted to values.
+    /// Returns the conversion from cells to values for a column that no model has declared.
     ///
-    /// Only the original SDK declares types such as `BOOLEAN` and `DATETIME`. It stored cells as this client
-    /// stores them for a column of the same type.
+    /// Only the original SDK declares types such as `BOOLEAN` and `DATETIME`. Its cells have the
+    /// same form as this client's cells for a column of that type.
     private static func form(of column: ColumnDefinition, declared type: String) -> CellForm {
         StorageClass(rawValue: type) == nil ? CellForm(column.type) : .plain
     }

@@ -1,10 +1,10 @@
-// SQLiteTotals: counts and sums of the rows of a store file, computed by SQLite.
+// SQLiteTotals: counts and sums of rows in a store file, computed by SQLite.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
-/// The statement of one request for totals.
+/// The SQL statements for a ``TotalsQuery`` on a store file.
 struct SQLiteTotals {
     private let query: TotalsQuery
     private let table: SQLiteTable
@@ -42,7 +42,8 @@ struct SQLiteTotals {
         }
     }
 
-    /// Adds integers whose sum is out of range: the upper and the lower 32 bits separately.
+    /// Adds integers whose sum does not fit in 64 bits: adds the upper and lower 32 bits
+    /// separately.
     private func large(_ value: SQL) throws -> [RowTotals] {
         let parts: SQL = "count(\(value)), sum(\(value) >> 32), sum(\(value) & 4294967295)"
         return try grouped(parts) { group, statement in
@@ -95,7 +96,7 @@ struct SQLiteTotals {
 }
 
 extension SQLiteStoreSQL {
-    /// Returns a column, with the value that counts for rows without one.
+    /// Returns a column's value, with a default for rows without a value.
     static func value(of column: TotalsQuery.Column, _ table: SQLiteTable) -> SQL {
         let field = QueryExpression(.field(column.name))
         return renderer(table).value(
@@ -103,7 +104,7 @@ extension SQLiteStoreSQL {
         )
     }
 
-    /// Returns a filter as SQL; nil without one.
+    /// Returns a filter as SQL; nil if there is no filter.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`.
     static func condition(_ filter: Filter?, _ table: SQLiteTable) throws -> SQL? {

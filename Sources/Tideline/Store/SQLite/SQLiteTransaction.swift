@@ -1,22 +1,22 @@
-// SQLiteTransaction: rows of a store file within one transaction.
+// SQLiteTransaction: reads and writes the rows of a store file in one transaction.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
-/// A transaction of a store file, which reads its rows and, if it is a writer, changes them.
+/// A transaction on a store file, which reads rows and, if it is a writer, changes them.
 struct SQLiteTransaction: LocalStoreWriter {
     let database: Database
     let tables: [String: SQLiteTable]
     private let plans = PutPlans()
     private let recorder: RowRecorder?
     private let end: TransactionEnd?
-    /// The state that is read; nil if it is not known.
+    /// The state that this transaction reads; nil if it is not known.
     private let snapshot: StateOfReader?
     /// Whether the transaction may write.
     let isWriter: Bool
 
-    /// `recorder` records the rows that are written; `end` ends the transaction early.
+    /// `recorder` records the written rows; `end` can end the transaction early.
     init(
         _ database: Database,
         _ tables: [String: SQLiteTable],
@@ -55,7 +55,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
     }
 
-    /// Reads the rows of a query, in two parts if an index can then be used for each.
+    /// Reads the rows of a query; reads them in two parts if each part can then use an index.
     private func inParts(_ query: TableQuery, _ read: (TableQuery) throws -> [Row]) throws -> [Row]
     {
         guard let limit = query.limit, var parts = query.nullsApart else { return try read(query) }
@@ -65,7 +65,8 @@ struct SQLiteTransaction: LocalStoreWriter {
         return rows + (try read(parts.second))
     }
 
-    /// Returns the rows of a statement that reads these columns of a table; without columns, whole rows.
+    /// Returns the rows of a statement that reads these columns of a table; if `columns` is nil, it
+    /// reads whole rows.
     func rows(
         of sql: SQL,
         _ table: SQLiteTable,
@@ -123,12 +124,13 @@ struct SQLiteTransaction: LocalStoreWriter {
         try SQLiteRelatedReads(transaction: self).rows(query, in: name, omitting: column)
     }
 
-    /// Returns a filter whose conditions on other tables are checked for these tables.
+    /// Returns a filter whose conditions on other tables are checked against those tables.
     func located(_ filter: Filter?) throws -> Filter? {
         try SQLiteRelatedReads(transaction: self).filter(filter)
     }
 
-    /// Returns the rows of a statement that reads whole rows, with their unknown members together.
+    /// Returns the rows of a statement that reads whole rows, with the unknown members of each row
+    /// as one JSON object.
     func recordRows(of sql: SQL, _ table: SQLiteTable) throws -> [Row] {
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
@@ -201,7 +203,8 @@ struct SQLiteTransaction: LocalStoreWriter {
         return plan
     }
 
-    /// Binds the values of a row; returns false if SQL would read a different value from one of their columns.
+    /// Binds the values of a row; returns false if SQL would read a different value from one of the
+    /// columns.
     private func bind(_ row: Row, _ plan: PutPlan) -> Bool {
         let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues
@@ -249,7 +252,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         recorder?.noteAll(in: table)
         let table = try self.table(table)
         let statement = try database.prepare(table.insert)
-        // The bound values point into the page.
+        // The bound values point into the page's bytes.
         defer { statement.clearBindings() }
         var places: [(index: Int32, cell: Int, checked: RowChecksum.Column)] = []
         for (index, column) in (table.columns + table.others).enumerated() {
@@ -314,7 +317,7 @@ struct SQLiteTransaction: LocalStoreWriter {
 
     func append(_ row: Row, in table: String) throws -> Int64 {
         var row = row
-        // SQLite creates the key.
+        // SQLite assigns the key.
         if row[SystemColumn.id] != nil { row[SystemColumn.id] = .null }
         try put([row], in: table)
         return database.lastID
@@ -333,7 +336,8 @@ struct SQLiteTransaction: LocalStoreWriter {
         return count
     }
 
-    /// Returns the current row, with its unknown members together unless one of them may be the value of a column.
+    /// Returns the current row, with its unknown members as one JSON object unless one of them may
+    /// be a column's value.
     private func recordRow(_ statement: Statement, _ table: SQLiteTable) -> Row {
         let extra = statement.cell(Int32(table.forms.count))
         if extra.isNull { return row(statement, table, isMasked: false) }
@@ -412,7 +416,8 @@ extension Statement {
     }
 }
 
-/// The positions of a table's columns in rows of one layout, and the statement that stores a row.
+/// The positions of a table's columns in rows of one layout, with the statement that stores such a
+/// row.
 private final class PutPlan {
     let layout: RowLayout
     let table: SQLiteTable
@@ -431,7 +436,8 @@ private final class PutPlan {
     }
 }
 
-/// The most recent plans of a transaction; writes of a row and of its queued operation alternate.
+/// The most recent plans of a transaction, because writes of a row and of its queued operation
+/// alternate.
 private final class PutPlans {
     private var plans: [PutPlan] = []
 

@@ -1,18 +1,20 @@
-// IndexFill: adds the rows of a table to an index in parts, so that a long task can be cancelled in between.
+// IndexFill: adds the rows of a table to an index in batches, so that a long task can be cancelled
+// between batches.
 
 import TidelineCore
 import TidelineSQLite
 
 extension Database {
-    /// The number of rows that are added between two checks whether the task was cancelled.
+    /// The number of rows that are added before the next check for cancellation.
     static let indexBatchRows = 2000
 
     /// Adds all rows of a table to an index.
     ///
     /// - Parameters:
-    ///   - end: The query for the last key after `?1` of at most ``indexBatchRows`` rows, and their number.
-    ///   - fill: The statement that adds the rows with keys after `?1`, up to `?2`.
-    ///   - progress: Receives the number of rows that were added so far.
+    ///   - end: A query that reads at most ``indexBatchRows`` rows after the key `?1`, and returns
+    ///     the last key and the number of rows.
+    ///   - fill: A statement that adds the rows with keys after `?1` and up to `?2`.
+    ///   - progress: Receives the number of rows that have been added so far.
     /// - Throws: An error of SQLite or of `progress`.
     func fillIndex(end: String, fill: String, _ progress: (Int) throws -> Void) throws {
         var (last, count) = (Int64.min, 0)

@@ -1,16 +1,18 @@
-// NullsApart: splits a query for the rows with and without null, so that SQLite can use an index for each part.
+// NullsApart: splits a query into rows with and without null, so that SQLite can use an index for
+// each part.
 //
-// No index of SQLite finds `"due" <= ?1 OR "due" IS NULL` in the order of the column. In that order, however, the rows
-// with null are all before or all after the others.
+// SQLite cannot use an index to find `"due" <= ?1 OR "due" IS NULL` in the order of the column. In
+// that order, however, all rows with null come before or after all other rows.
 
 import TidelineCore
 
 extension TableQuery {
-    /// Two queries whose results, one after the other, are the result of this one.
+    /// Two queries whose concatenated results equal the result of this query.
     ///
-    /// They find the rows with and without null in the first sort key. Nil if no part of the condition has the form "null, or a comparison of the first sort key".
+    /// One query finds the rows in which the first sort key is null, and the other finds the rest.
+    /// Nil if no part of the condition has the form "null, or a comparison of the first sort key".
     ///
-    /// The second query has the limit of the whole query.
+    /// The second query has the limit of the original query.
     var nullsApart: (first: TableQuery, second: TableQuery)? {
         guard limit != nil, offset == 0, !searches, let key = order.first, let filter else {
             return nil
@@ -45,7 +47,8 @@ extension QueryExpression {
         kind == .compare(.eq, value, .null)
     }
 
-    /// Whether the condition is a comparison with the value that is false if the value is null.
+    /// Returns whether the condition is a comparison of the value that is false if the value is
+    /// null.
     fileprivate func comparesWithoutNull(_ value: QueryExpression) -> Bool {
         switch kind {
         case .compare(.ne, value, .null): true
@@ -59,7 +62,8 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the condition for rows whose value is known to be null, or not to be null.
+    /// Returns the condition simplified for rows whose value is known to be null or known not to be
+    /// null.
     fileprivate func assuming(_ value: QueryExpression, isNull: Bool) -> QueryExpression {
         switch kind {
         case .all(let parts):

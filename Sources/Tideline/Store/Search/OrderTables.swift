@@ -1,12 +1,14 @@
-// OrderTables: the localized indexes of a table, and the triggers that record the rows that the indexes lack.
+// OrderTables: the localized indexes of a table, and the triggers that record rows that are missing
+// in the indexes.
 //
-// Only this library knows the collation of such an index. An index on the table itself would prevent other programs
-// from writing to the table, and a damaged one would damage the table. The indexes are therefore on a copy of their
-// columns. Triggers write the ids of changed rows to an ordinary table, and the store brings the copy up to date before
-// it commits, as it does for a search index.
+// Only this library knows the collation of such an index. If the index were on the table itself,
+// other programs could not write to the table, and a damaged index would damage the table. The
+// indexes are therefore on a copy of their columns. Triggers write the ids of changed rows to an
+// ordinary table, and the store updates the copy before it commits, as it does for a search index.
 //
-// The name of the collation contains the locale and the version of the order. If it differs, the file is from another
-// system or for another language: its copy is never used, and is rebuilt.
+// The name of the collation contains the locale and the version of the order. If the name differs,
+// the file comes from another system or was made for another language. Its copy is then never used,
+// and is rebuilt.
 
 import TidelineCore
 import TidelineSQLite
@@ -18,7 +20,8 @@ struct OrderTables: Sendable {
     /// The columns of the copy.
     private let columns: [ColumnDefinition]
 
-    /// Creates the indexes of a table; nil if it has none, or this system has no consistent order.
+    /// Creates the indexes of a table; nil if it has none, or if this system has no consistent
+    /// order.
     init?(of schema: TableSchema) {
         indexes = schema.orderIndexes
         guard !indexes.isEmpty, schema.hasSystemColumns, LocalizedOrder.isConsistent else {
@@ -36,16 +39,16 @@ struct OrderTables: Sendable {
     // MARK: - Names
 
     private var table: String { Identifier(schema.name).quoted }
-    /// The copy of the columns.
+    /// The table that contains the copied columns.
     var copy: Identifier { Identifier(Self.copy(schema.name)) }
     private var log: String { Identifier(Self.log(schema.name)).quoted }
 
-    // The name of a column, and so of another index, never begins with two underscores.
+    // A column name, and therefore the name of another index, never begins with two underscores.
     private static func copy(_ table: String) -> String { start + table + end }
     private static let (start, end) = ("tideline.", ".__order")
     private static func log(_ table: String) -> String { "tideline.\(table).__orderlog" }
 
-    /// The kinds and names of all objects, in the order in which they can be dropped.
+    /// The kinds and names of all objects, in an order in which they can be dropped.
     private static func objects(of table: String) -> [(kind: String, name: String)] {
         ["inserted", "updated", "deleted"].map { ("TRIGGER", "\(copy(table)).\($0)") }
             + [("TABLE", copy(table)), ("TABLE", log(table))]
@@ -54,7 +57,7 @@ struct OrderTables: Sendable {
     /// The key of a row in the copy.
     static let key = Identifier("__id")
 
-    /// The columns of the copy by the names of the columns of the table, `id` included.
+    /// The copy's columns, by the names of the table's columns, including `id`.
     var copies: [String: Identifier] {
         var copies = [SystemColumn.id: Self.key]
         for (position, column) in columns.enumerated() {
@@ -69,7 +72,7 @@ struct OrderTables: Sendable {
 
     // MARK: - Statements
 
-    /// The statements that create the objects, by the names of the objects.
+    /// The statements that create the objects, with the objects' names.
     private var definitions: [(name: String, sql: String)] {
         let key = "\(Self.key.quoted) TEXT PRIMARY KEY NOT NULL"
         let declared = columns.map { "\(copied($0.name)) \(StorageClass($0.type).rawValue)" }
@@ -100,7 +103,7 @@ struct OrderTables: Sendable {
         ]
         for (event, clause, rows) in events {
             let name = "\(copy.name).\(event)"
-            // SQLCipher may have a SQLite without upserts (before 3.24).
+            // SQLCipher may use an SQLite version without upserts (before 3.24).
             let notes = rows.map { row in
                 """
                 INSERT INTO \(log) SELECT \(row)."id"
@@ -120,7 +123,8 @@ struct OrderTables: Sendable {
 
     // MARK: - Definition
 
-    /// Returns whether the file has the indexes with these definitions, and thus in the order of this system.
+    /// Returns whether the file has the indexes with these definitions, and therefore with this
+    /// system's order.
     func exist(in database: Database) throws -> Bool {
         let statement = try database.prepare(
             "SELECT sql FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"
@@ -136,7 +140,7 @@ struct OrderTables: Sendable {
         return true
     }
 
-    /// Removes the indexes of a table, if there are some.
+    /// Removes the indexes of a table, if there are any.
     static func remove(from table: String, in database: Database) throws {
         let statement = try database.prepareOnce(
             "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"
@@ -150,9 +154,10 @@ struct OrderTables: Sendable {
         }
     }
 
-    /// Removes the indexes of all tables whose order is that of another system.
+    /// Removes the indexes of all tables whose order comes from another system.
     ///
-    /// This system has no collation for them, without which SQLite can neither check nor rewrite the file.
+    /// This system does not have their collation, without which SQLite can neither check nor
+    /// rewrite the file.
     static func removeUnsupported(in database: Database) throws {
         let statement = try database.prepareOnce(
             "SELECT tbl_name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name LIKE ?1"
@@ -173,7 +178,8 @@ struct OrderTables: Sendable {
         }
     }
 
-    /// Creates the indexes and adds all rows; `progress` receives the number of rows that were added so far.
+    /// Creates the indexes and adds all rows; `progress` receives the number of rows that have been
+    /// added so far.
     func make(in database: Database, _ progress: (Int) throws -> Void) throws {
         for (_, sql) in definitions { try database.execute(sql) }
         let row = Identifier.rowKey.quoted
@@ -196,18 +202,18 @@ struct OrderTables: Sendable {
 
     // MARK: - Changes
 
-    /// Returns whether rows changed that the indexes do not know yet.
+    /// Returns whether there are changed rows that the indexes do not include yet.
     func isBehind(in database: Database) throws -> Bool {
         try database.integer("SELECT 1 FROM \(log) LIMIT 1") != nil
     }
 
-    /// Brings the indexes up to date with the rows, within the open transaction.
+    /// Updates the indexes from the changed rows, in the open transaction.
     func update(in database: Database) throws {
         guard try isBehind(in: database) else { return }
         do {
             try database.savepoint { try applyLog(in: database) }
         } catch let error as SQLiteError where error.isCorrupt {
-            // The indexes can be rebuilt from the rows, whereas a change that fails would be lost.
+            // The indexes can be rebuilt from the rows, but a failed change would be lost.
             guard database.isInTransaction else {
                 throw IndexBehind(tables: [schema.name], isDamaged: true)
             }

@@ -1,8 +1,8 @@
-// OrderedSelect: the statement of a query in a localized order that an index can answer.
+// OrderedSelect: the statement for a query with a localized order that an index provides.
 
 import TidelineCore
 
-/// A query whose order is that of a localized index.
+/// A query whose order a localized index provides.
 struct OrderedSelect {
     private let query: TableQuery
     private let table: SQLiteTable
@@ -10,12 +10,12 @@ struct OrderedSelect {
     private let filter: QueryExpression?
     private let order: [SortKey]
 
-    /// Creates the query; nil if no index has its order.
+    /// Creates the query; nil if no index provides its order.
     ///
-    /// The statement joins the copy that has the index. SQLite decides whether it starts with this index or with
-    /// another one that excludes more rows.
+    /// The statement joins the table with the copy that has the index. SQLite decides whether to
+    /// start with this index or with another one that excludes more rows.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a query that is not valid.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the query is not valid.
     init?(_ query: TableQuery, _ table: SQLiteTable) throws {
         guard let tables = table.order, query.order.contains(where: { $0.localized != nil }) else {
             return nil
@@ -29,7 +29,7 @@ struct OrderedSelect {
         (self.filter, self.order) = (filter, order)
     }
 
-    /// `columns` are the columns to read; nil for whole rows.
+    /// `columns` contains the columns to read; nil to read whole rows.
     func select(only columns: [ColumnDefinition]?) throws -> SQL {
         let list =
             columns?.map { Identifier($0.name).quoted }.joined(separator: ", ") ?? table.selectList
@@ -51,9 +51,10 @@ struct OrderedSelect {
 }
 
 extension OrderedSelect {
-    /// Returns the statement that counts the rows with null in the first column of an index; nil for other conditions.
+    /// Returns the statement that counts the rows with null in an index's first column; nil for
+    /// other conditions.
     ///
-    /// A read that is sorted by a property that cannot be nil counts them.
+    /// A read that is sorted by a non-optional property counts these rows first.
     static func count(_ filter: Filter?, _ table: SQLiteTable) throws -> SQL? {
         guard let tables = table.order, let filter, !filter.expression.searches,
             let condition = try SQLiteStoreSQL.checked(filter, table),
@@ -73,7 +74,8 @@ extension OrderedSelect {
 }
 
 extension TableOrderIndex {
-    /// Returns whether the index has the rows in an order, if the condition compares its first columns with values.
+    /// Returns whether the index provides an order, given that the condition compares its leading
+    /// columns with values.
     fileprivate func has(_ keys: [SortKey], _ first: SortKey, _ filter: QueryExpression?) -> Bool {
         let keys = keys.prefix { !$0.isID }
         let compared = columns.count - keys.count
@@ -93,7 +95,7 @@ extension TableOrderIndex {
 }
 
 extension QueryExpression {
-    /// Returns whether the condition compares a column with one value.
+    /// Returns whether the condition compares a column with a single value.
     fileprivate func isEquality(of column: String) -> Bool {
         guard case .compare(.eq, let left, let right) = kind else { return kind == .field(column) }
         return switch (left.kind, right.kind) {

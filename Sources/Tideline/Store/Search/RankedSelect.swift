@@ -1,4 +1,4 @@
-// RankedSelect: the statement of a query whose matches are ordered by rank.
+// RankedSelect: the statement for a query whose matches are ordered by rank.
 
 import TidelineCore
 
@@ -7,13 +7,14 @@ struct RankedSelect {
     private let query: TableQuery
     private let table: SQLiteTable
     private let search: String
-    /// The rest of the condition.
+    /// The condition without the search.
     private let rest: QueryExpression?
     private let order: [SortKey]
 
     /// Creates the query; nil if it is not ordered by rank.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an order by rank without a search.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the order is by rank but there is no
+    ///   search.
     init?(_ query: TableQuery, _ table: SQLiteTable) throws {
         let isByRank = query.order.contains { $0.expression.searches }
         guard isByRank || query.order.isEmpty else { return nil }
@@ -38,13 +39,14 @@ struct RankedSelect {
 
     private var isByRank: Bool { order.first?.expression.searches == true }
 
-    /// Whether all matches of the search are results, ordered by rank.
+    /// Whether every match of the search is a result, and the results are ordered by rank.
     private var isPlain: Bool { isByRank && rest == nil }
 
-    /// Returns the statement that selects the keys of matches of the search alone, the newest rows first.
+    /// Returns the statement that selects the keys of the search's matches, newest rows first.
     ///
-    /// For each statement, FTS5 merges the lists of all words that begin with a prefix. One statement that returns keys
-    /// therefore takes half the time of two that count and read.
+    /// For each statement, FTS5 merges the lists of all words that begin with a prefix. A single
+    /// statement that returns keys therefore takes half the time of two statements that count and
+    /// read.
     func newestKeys(upTo limit: Int) -> SQL {
         """
         SELECT "rowid" FROM \(index) WHERE \(index) MATCH \(.text(search))
@@ -52,8 +54,8 @@ struct RankedSelect {
         """
     }
 
-    /// Returns those of the newest matches that the limit and offset of the query select; nil if the query needs more
-    /// matches.
+    /// Returns the newest matches that the query's limit and offset select; nil if the query needs
+    /// more matches.
     private func shown(_ newest: [Int64]) -> ArraySlice<Int64>? {
         guard isPlain, let limit = query.limit else { return nil }
         let (end, overflows) = query.offset.addingReportingOverflow(limit)
@@ -61,9 +63,9 @@ struct RankedSelect {
         return newest[query.offset..<end]
     }
 
-    /// Returns the statement for the rows.
+    /// Returns the statement that selects the rows.
     ///
-    /// `withRank` adds the key and the rank of each row after its columns.
+    /// If `withRank` is true, the key and rank of each row follow its columns.
     func select(
         only columns: [ColumnDefinition]?,
         from matches: SearchMatches,
@@ -84,7 +86,7 @@ struct RankedSelect {
                 FROM json_each(\(.text(Self.list(keys))))
                 """
         } else {
-            // The limit applies to the matches themselves, so that only the rows of the result are read.
+            // The limit applies to the matches themselves, so that only the result rows are read.
             source =
                 self.matches(isRanked: isRanked) + (isPlain ? matchesOrder(isRanked) + limit : "")
         }
@@ -105,9 +107,11 @@ struct RankedSelect {
         return sql
     }
 
-    /// Returns the statement for the marked excerpts of rows: for each column the best part, and the whole text.
+    /// Returns the statement for the marked excerpts of rows: for each column, the best snippet and
+    /// the whole text.
     ///
-    /// It reads the matches once. With an index lookup for each key, FTS5 would merge the lists of the words each time.
+    /// The statement reads the matches only once. With an index lookup per key, FTS5 would merge
+    /// the word lists each time.
     func excerpts(_ columns: Int, keys: [Int64], words: Int) -> SQL {
         let start = SQLValue.text(String(SearchExcerpt.start))
         let end = SQLValue.text(String(SearchExcerpt.end))
@@ -130,7 +134,7 @@ struct RankedSelect {
         "[\(keys.map(String.init).joined(separator: ","))]"
     }
 
-    /// Selects the keys and the ranks of the matches.
+    /// Selects the keys and ranks of the matches.
     private func matches(isRanked: Bool) -> SQL {
         let (key, rank) = (Identifier.searchKey, Identifier.searchRank)
         var weights = SQL()
@@ -154,11 +158,13 @@ struct RankedSelect {
     }
 }
 
-/// The matches of a search that a query reads.
+/// The matches of a search that a query must read.
 enum SearchMatches {
-    /// All of them, ordered by rank.
+    /// All matches, ordered by rank.
     case ranked
-    /// Too many to compute the rank of each, so the newest rows come first. The keys are those of the newest rows.
+    /// Too many matches to compute the rank of each.
+    ///
+    /// The newest rows come first; the keys are those of the newest rows.
     case newest([Int64])
 
     var isRanked: Bool {

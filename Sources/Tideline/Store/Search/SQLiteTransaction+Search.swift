@@ -1,23 +1,24 @@
-// SQLiteTransaction+Search: queries that use the search index of a table.
+// SQLiteTransaction+Search: queries that use a table's search index.
 
 import TidelineCore
 import TidelineSQLite
 
-/// An error that ends a transaction, which is repeated after the indexes of tables were brought up to date.
+/// An error that ends a transaction, which is then repeated with updated indexes.
 ///
-/// They are search indexes or localized indexes. Only a writer can update an index, and it can do so only in an open
-/// transaction.
+/// The indexes are search indexes or localized indexes. Only a writer in an open transaction can
+/// update an index.
 struct IndexBehind: Error {
     var tables: Set<String>
-    /// Whether an index is damaged, so that all of them have to be rebuilt.
+    /// Whether an index is damaged, in which case all indexes of the tables are rebuilt.
     var isDamaged = false
 }
 
 extension SQLiteTransaction {
-    /// The maximum number of matching rows that are ordered by rank, which has to be computed for each of them.
+    /// The maximum number of matching rows that are ordered by rank, because a rank must be
+    /// computed for each of them.
     static let rankedRowsMax = 3000
 
-    /// Returns the statement of a query, after bringing the search index up to date if the query uses it.
+    /// Returns the statement for a query; first updates the search index if the query uses it.
     func select(
         _ query: TableQuery,
         _ table: SQLiteTable,
@@ -40,9 +41,9 @@ extension SQLiteTransaction {
         return try ranked.select(only: columns, from: matches(of: ranked))
     }
 
-    /// Returns the rows of a query with the positions of the matches.
+    /// Returns the rows of a query, with the positions of the matches.
     ///
-    /// A query without words returns its rows without matches.
+    /// If the search text contains no words, the rows have no matches.
     func search(_ query: TableQuery, in name: String) throws -> [SearchedRow] {
         try searching(query, name) {
             let table = try self.table(name)
@@ -77,8 +78,8 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Runs a query; if an index is damaged, rebuilds the search indexes that it uses and the localized indexes, and
-    /// runs it again.
+    /// Runs a query; if an index is damaged, rebuilds the indexes that the query may use and runs
+    /// the query again.
     func searching<Result>(
         _ query: TableQuery,
         _ table: String,
@@ -102,7 +103,7 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Returns the matches to read: ordered by rank if they are few enough.
+    /// Returns the matches to read; they are ordered by rank unless there are too many.
     private func matches(of ranked: RankedSelect) throws -> SearchMatches {
         let sql = ranked.newestKeys(upTo: Self.rankedRowsMax + 1)
         let statement = try database.prepare(sql.text(for: .sqlite))
@@ -113,25 +114,25 @@ extension SQLiteTransaction {
         return keys.count <= Self.rankedRowsMax ? .ranked : .newest(keys)
     }
 
-    /// Brings the search index of a table up to date if the transaction may write.
+    /// Updates the search index of a table if the transaction may write.
     ///
-    /// - Throws: ``IndexBehind`` if the index is not up to date, and the transaction only reads.
+    /// - Throws: ``IndexBehind`` if the index is outdated and the transaction can only read.
     func updateSearch(of table: SQLiteTable) throws {
         guard let search = table.search, try search.isBehind(in: database) else { return }
         guard isWriter else { throw IndexBehind(tables: [table.schema.name]) }
         try search.update(in: database)
     }
 
-    /// Brings the localized indexes of a table up to date if the transaction may write.
+    /// Updates the localized indexes of a table if the transaction may write.
     ///
-    /// - Throws: ``IndexBehind`` if they are not up to date, and the transaction only reads.
+    /// - Throws: ``IndexBehind`` if the indexes are outdated and the transaction can only read.
     func updateOrder(of table: SQLiteTable) throws {
         guard let order = table.order, try order.isBehind(in: database) else { return }
         guard isWriter else { throw IndexBehind(tables: [table.schema.name]) }
         try order.update(in: database)
     }
 
-    /// Brings the indexes that are not SQLite's own up to date in all tables, at the end of a transaction.
+    /// Updates the search indexes and localized indexes of all tables at the end of a transaction.
     func updateIndexes() throws {
         for table in tables.values {
             try table.search?.update(in: database)
@@ -145,7 +146,7 @@ extension SQLiteTransaction {
 }
 
 extension SyncError {
-    /// Returns the error of a search whose index is not that of the model, or cannot be used.
+    /// Returns the error for a search whose index differs from the model's index or cannot be used.
     static func changedSearch(_ table: String) -> SyncError {
         .unsupportedQuery(
             """
@@ -156,12 +157,12 @@ extension SyncError {
     }
 }
 
-/// A reader of the positions of matches in the columns of a row.
+/// A reader of the match positions in a row's columns.
 private enum Excerpts {
-    /// The maximum number of words of a snippet; SQLite's own limit is 64.
+    /// The maximum number of words in a snippet; SQLite's own limit is 64.
     private static let snippetWords = 32
 
-    /// Reads the excerpts of rows that a search found, by their keys.
+    /// Reads the excerpts of the rows that a search found, by row key.
     static func read(
         _ ranked: RankedSelect,
         keys: [Int64],
@@ -190,7 +191,7 @@ private enum Excerpts {
         return found
     }
 
-    /// Returns the excerpts of a row without matches.
+    /// Returns the excerpts for a row without matches.
     static func plain(of row: Row, _ table: SQLiteTable) -> [String: SearchExcerpts] {
         var excerpts: [String: SearchExcerpts] = [:]
         for name in table.search?.search.columns ?? [] {

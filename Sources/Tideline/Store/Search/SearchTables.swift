@@ -1,10 +1,11 @@
-// SearchTables: the tables of a search index in a store file, and the triggers that record the rows that the index
-// lacks.
+// SearchTables: the tables of a search index in a store file, and the triggers that record rows
+// that are missing in the index.
 //
-// Triggers record in an ordinary table which rows the index does not know yet, so that the index stays correct
-// whichever program writes rows, even one without full-text search. The store brings the index up to date before it
-// commits. Triggers that wrote to the index themselves would take three times as long: SQLite up to 3.40 writes the
-// index to its pages after each statement that fires them.
+// Triggers record in an ordinary table which rows the index does not include yet. The index
+// therefore stays correct even if a program without full-text search writes the rows. The store
+// updates the index before it commits. Triggers that wrote directly to the index would take three
+// times as long, because SQLite up to 3.40 writes the index to its pages after each statement that
+// fires them.
 
 import TidelineCore
 import TidelineSQLite
@@ -33,7 +34,7 @@ struct SearchTables: Sendable {
     private static func log(_ table: String) -> String { "tideline.\(table).searchlog" }
     private static func texts(_ table: String) -> String { "tideline.\(table).searchtext" }
 
-    /// The kinds and names of all objects, in the order in which they can be dropped.
+    /// The kinds and names of all objects, in an order in which they can be dropped.
     private static func objects(of table: String) -> [(kind: String, name: String)] {
         let triggers = ["insert", "inserted", "updated", "deleted"].map {
             ("TRIGGER", "tideline.\(table).search.\($0)")
@@ -43,7 +44,8 @@ struct SearchTables: Sendable {
         ]
     }
 
-    /// The names of the columns in the index, in which a column may have any name.
+    /// The names of the index's columns, which differ from the table's names because FTS5 reserves
+    /// some names.
     private var slots: [String] { search.columns.indices.map { "\"c\($0)\"" } }
     private var columns: [String] { search.columns.map { Identifier($0).quoted } }
 
@@ -51,7 +53,7 @@ struct SearchTables: Sendable {
 
     // MARK: - Statements
 
-    /// The statements that create the objects, by the names of the objects.
+    /// The statements that create the objects, with the objects' names.
     private var definitions: [(name: String, sql: String)] {
         let key = Identifier.rowKey.quoted
         let named = zip(columns, slots).map { "\($0) AS \($1)" }
@@ -80,15 +82,16 @@ struct SearchTables: Sendable {
                 """
             )
         }
-        // The first note of a row counts. An 'INSERT OR IGNORE' would use the conflict clause of the statement that fires
-        // the trigger instead.
+        // Only the first record for a row counts. `INSERT OR IGNORE` does not help here, because
+        // the conflict clause of the statement that fires the trigger would override it.
         let oldNoted = """
             INSERT INTO \(self.log) VALUES (OLD.\(key), 1, \(list(old))) ON CONFLICT DO NOTHING;
             """
         let newNoted = """
             INSERT INTO \(self.log) ("key", "isIndexed") VALUES (NEW.\(key), 0) ON CONFLICT DO NOTHING;
             """
-        // REPLACE removes the former row without firing the trigger of a delete, unless triggers are recursive.
+        // REPLACE removes the former row without firing the delete trigger, unless recursive
+        // triggers are enabled.
         let replaced = """
             INSERT INTO \(self.log) SELECT \(key), 1, \(list(columns)) FROM \(table)
             WHERE "id" = NEW."id" ON CONFLICT DO NOTHING;
@@ -108,7 +111,7 @@ struct SearchTables: Sendable {
         ]
     }
 
-    /// Words consist of letters, digits and their marks; letter case and accents are folded.
+    /// Words consist of letters, digits, and combining marks; letter case and accents are folded.
     private static var tokenizer: String {
         Database.foldsAllAccents
             ? "\"unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'\"" : "\"unicode61\""
@@ -121,7 +124,8 @@ struct SearchTables: Sendable {
 
     // MARK: - Definition
 
-    /// Returns whether the file has the index with this definition, and this version of SQLite can use it.
+    /// Returns whether the file has the index with this definition and this SQLite version can use
+    /// it.
     func exist(in database: Database) throws -> Bool {
         guard database.hasFullTextSearch else { return false }
         let statement = try database.prepare(
@@ -140,10 +144,11 @@ struct SearchTables: Sendable {
 
     /// Removes the index of a table, if there is one.
     ///
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether there was an index.
     @discardableResult
     static func remove(from table: String, in database: Database) throws -> Bool {
-        // Without full-text search, the index cannot be dropped, and its triggers still record the changes.
+        // Without full-text search, the index cannot be dropped, and its triggers still record
+        // changes.
         guard database.hasFullTextSearch else { return false }
         let statement = try database.prepareOnce(
             "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"
@@ -160,9 +165,9 @@ struct SearchTables: Sendable {
         return isFound
     }
 
-    /// Creates the index and adds all rows, if this version of SQLite has full-text search.
+    /// Creates the index and adds all rows, if this SQLite version has full-text search.
     ///
-    /// `progress` receives the number of rows that were added so far.
+    /// `progress` receives the number of rows that have been added so far.
     func make(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard database.hasFullTextSearch else { return }
         for (_, sql) in definitions { try database.execute(sql) }
@@ -179,24 +184,26 @@ struct SearchTables: Sendable {
 
     // MARK: - Changes
 
-    /// Returns whether rows changed that the index does not know yet.
+    /// Returns whether there are changed rows that the index does not include yet.
     func isBehind(in database: Database) throws -> Bool {
         try database.integer("SELECT 1 FROM \(log) LIMIT 1") != nil
     }
 
-    /// Brings the index up to date with the rows, within the open transaction.
+    /// Updates the index from the changed rows, in the open transaction.
     ///
-    /// - Throws: ``IndexBehind`` if SQLite rolled back the transaction because the index is damaged.
+    /// - Throws: ``IndexBehind`` if SQLite rolled back the transaction because the index is
+    ///   damaged.
     func update(in database: Database) throws {
         guard try isBehind(in: database) else { return }
         do {
             try database.savepoint {
                 try applyLog(in: database)
-                // Makes the index write its pages, which would otherwise fail only at the end of the transaction.
+                // Makes the index write its pages now; otherwise, an error would appear only at the
+                // end of the transaction.
                 try database.savepoint {}
             }
         } catch let error as SQLiteError where error.isCorrupt {
-            // The index can be rebuilt from the rows, whereas a change that fails would be lost.
+            // The index can be rebuilt from the rows, but a failed change would be lost.
             guard database.isInTransaction else {
                 throw IndexBehind(tables: [schema.name], isDamaged: true)
             }
@@ -206,7 +213,8 @@ struct SearchTables: Sendable {
 
     /// Rebuilds the index from the rows.
     func remake(in database: Database) throws {
-        // An index whose first pages are damaged could not even be dropped: the pages of an empty one replace them.
+        // An index whose first pages are damaged cannot even be dropped, so the pages of an empty
+        // index replace them.
         let name = schema.searchIndex.name
         let (pages, terms) = (Identifier(name + "_data").quoted, Identifier(name + "_idx").quoted)
         try database.execute("DELETE FROM \(pages)")
@@ -241,7 +249,7 @@ struct SearchTables: Sendable {
 
     /// Removes the words of changed and removed rows from the pages of the index.
     ///
-    /// The index itself only marks them as removed until it merges its parts.
+    /// By default, the index only marks these words as removed until it merges its parts.
     func eraseRemovedWords(in database: Database) throws {
         try update(in: database)
         try database.prepare("INSERT INTO \(index) (\(index)) VALUES ('optimize')").run()

@@ -3,10 +3,10 @@
 import TidelineSQLite
 
 extension SQLiteStore {
-    /// Ends running work and closes the file, so that no lock on it is held.
+    /// Finishes running work and closes the file, which releases all locks on it.
     ///
-    /// Running transactions finish first. Until ``resume()``, each read or change opens the file and closes it
-    /// again. A store in memory ignores this.
+    /// Running transactions finish first. Until ``resume()``, each read or change opens the file
+    /// and closes it afterward. A store in memory ignores this call.
     public func suspend() async {
         guard let readers else { return }
         connection.setSuspended(true)
@@ -37,7 +37,8 @@ extension SQLiteStore {
         externalChanges?.resume()
     }
 
-    /// Returns the store's error for a failure of SQLite, and reopens a connection that cannot use its file.
+    /// Returns the store's error for a failure of SQLite, and reopens a connection that can no
+    /// longer use its file.
     func failure(_ error: SQLiteError) -> SyncError {
         if error.isInterrupt { return .interruptedBySuspension(error) }
         if error.isUnavailable { writer.reopen() }

@@ -1,9 +1,9 @@
-// WriterConnection: the writing connection of a store, which may be closed and reopened.
+// WriterConnection: the writing connection of a store, which can be closed and reopened.
 
 import Synchronization
 import TidelineSQLite
 
-/// A manager of a store's writing connection, which opens it and interrupts its work.
+/// A manager of a store's writing connection, which opens the connection and interrupts its work.
 final class WriterConnection: Sendable {
     private struct State {
         weak var database: Database?
@@ -11,7 +11,7 @@ final class WriterConnection: Sendable {
         var isSuspended = false
     }
 
-    /// The flag that ends the transactions of the store.
+    /// The flag that ends the store's transactions.
     let end = TransactionEnd()
     private let path: String
     private let key: DatabaseKey?
@@ -27,11 +27,11 @@ final class WriterConnection: Sendable {
         self.foldsOften = foldsOften
     }
 
-    /// Opens the file; only `readWrite` creates it.
+    /// Opens the file; only the mode `readWrite` creates it.
     func open(_ mode: Database.Mode) throws -> Database {
         let database = try Database(path: path, key: key, mode: mode, isIncremental: true)
         try database.execute("PRAGMA journal_size_limit = \(SQLiteStore.logBytesKept)")
-        // Deleted data is overwritten; not every build of SQLite does so by default.
+        // Overwrites deleted data, which not every build of SQLite does by default.
         try database.execute("PRAGMA secure_delete = ON")
         if foldsOften { try database.execute(SQLiteStore.foldsOften) }
         try SQLiteStoreSchema.prepare(database, path: path)
@@ -44,12 +44,12 @@ final class WriterConnection: Sendable {
         return database
     }
 
-    /// Returns the tables written since the last call.
+    /// Returns the tables that were written since the last call.
     ///
-    /// Call it only on the writer's thread.
+    /// Call this method only on the writer's thread.
     func takeWritten() -> Set<String> { observer.take() }
 
-    /// How often the connection was opened.
+    /// The number of times that the connection was opened.
     var opens: Int { state.withLock { $0.opens } }
 
     /// Whether the database is in memory, so that no other connection uses it.
@@ -64,9 +64,9 @@ final class WriterConnection: Sendable {
     func interrupt() { state.withLock { $0.database }?.interrupt() }
 }
 
-/// The tables that the writer's connection wrote.
+/// The tables that the writer's connection has written.
 ///
-/// `@unchecked Sendable`: the observer is used on the writer's thread only.
+/// `@unchecked Sendable`: the observer is used only on the writer's thread.
 private struct WriterObserver: @unchecked Sendable {
     private let observer = TableWriteObserver(ignoringPrefix: "tideline.")
 
@@ -75,7 +75,7 @@ private struct WriterObserver: @unchecked Sendable {
     func take() -> Set<String> { observer.take() }
 }
 
-/// A flag that ends the transactions of a store between two of their statements.
+/// A flag that ends a store's transactions before their next statement.
 final class TransactionEnd: Sendable {
     private let isSet = Atomic<Bool>(false)
 

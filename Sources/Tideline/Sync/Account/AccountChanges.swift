@@ -1,23 +1,23 @@
-// AccountChanges: the account that is signed in, and the adoption of operations that belong to no account.
+// AccountChanges: handles a changed account, and adopts operations that belong to no account.
 
 import TidelineCore
 
-/// The client's actions after a sign-in or sign-out, and on operations that belong to no account.
+/// The client's actions after a sign-in or sign-out, and for operations that belong to no account.
 struct AccountChanges {
     let engine: SyncEngine
 
-    /// Reacts to a change of the account, its token or its rights.
+    /// Handles a change of the account, its token or its rights.
     ///
-    /// Operations that the server rejected for a missing right are sent again. If the store cannot be written now,
-    /// the next push with a new token does the same.
+    /// Operations that the server rejected because of a missing right are sent again. If the store
+    /// cannot be written now, the next push with a new token sends them.
     func accountChanged() async {
         _ = try? await engine.parkedOperations.release(hasNewRights: true)
         engine.accountHub.publish([""])
     }
 
-    /// Adopts or drops the operations that were made while no account was signed in.
+    /// Adopts or discards the operations that were made while no account was signed in.
     ///
-    /// - Returns: The number of these operations.
+    /// - Returns: The number of operations that were adopted or discarded.
     func adopt(_ isWanted: Bool) async throws -> Int {
         try await engine.transaction { queue in
             guard let account = queue.account.id else { throw SyncError.notSignedIn() }
@@ -37,7 +37,7 @@ struct AccountChanges {
 }
 
 extension SyncError {
-    /// No account is signed in, and operations are pending.
+    /// The error of a call that requires an account: none is signed in, and operations are pending.
     static func signedOut() -> SyncError {
         SyncError(
             .unauthorized,
@@ -55,7 +55,7 @@ extension SyncError {
         )
     }
 
-    /// The account changed during a push or pull.
+    /// The error of a push or pull during which the account changed.
     static func accountChanged() -> SyncError {
         SyncError(
             .otherAccount,

@@ -1,6 +1,6 @@
-// AccountView: the account that is signed in, and which operations and queries belong to it.
+// AccountView: the account that is signed in, and the operations and queries that belong to it.
 //
-// Pure; the rules are in docs/sync.md. An operation belongs to the account that made it.
+// Pure. An operation belongs to the account that made it; the rules are in docs/sync.md.
 
 /// The account that is signed in.
 package enum AccountView: Sendable, Hashable {
@@ -9,7 +9,7 @@ package enum AccountView: Sendable, Hashable {
     case signedOut
     case signedIn(String)
 
-    /// The account that new operations belong to.
+    /// The account that owns new operations.
     package var id: String? {
         if case .signedIn(let account) = self { account } else { nil }
     }
@@ -19,7 +19,7 @@ package enum AccountView: Sendable, Hashable {
 
     /// Returns whether an operation can be sent now.
     ///
-    /// While no account is signed in, none can.
+    /// If no account is signed in, no operation can be sent.
     package func maySend(_ operation: QueuedOperation) -> Bool {
         self != .signedOut && isSame(operation.account)
     }
@@ -28,9 +28,10 @@ package enum AccountView: Sendable, Hashable {
         account.map(ItemKey.init) == id.map(ItemKey.init)
     }
 
-    /// Returns the key of a query's cursor, of which each account has its own.
+    /// Returns the key under which this account's cursor of a query is stored; each account has its
+    /// own.
     ///
-    /// Query ids have no `@`.
+    /// Query ids never contain `@`.
     package func key(_ queryID: String) -> String { id.map { queryID + "@" + $0 } ?? queryID }
 
     /// Returns whether a key belongs to this account.
@@ -41,6 +42,6 @@ package enum AccountView: Sendable, Hashable {
         key.firstIndex(of: "@").map { String(key[key.index(after: $0)...]) }
     }
 
-    /// Returns the query id in a key.
+    /// Returns the query id that a key contains.
     static func queryID(ofKey key: String) -> String { String(key.prefix { $0 != "@" }) }
 }

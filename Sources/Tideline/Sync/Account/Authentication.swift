@@ -18,29 +18,31 @@ import Foundation
 /// let client = SyncClient(endpoint: url, authentication: SignIn())
 /// ```
 ///
-/// Tokens are sent only to the origin of the endpoint, and never written to a file, message or event.
+/// Tokens are sent only to the origin of the endpoint, and never appear in a file, message or
+/// event.
 public protocol Authentication: Sendable {
-    /// The account that is signed in; nil while none is.
+    /// The account that is signed in; nil if there is none.
     ///
-    /// It is always the same string for the same person, because it is stored with operations and with the
-    /// cursors of pulls. It has to change together with the token.
+    /// Always return the same string for the same person, because it is stored with operations and
+    /// with the cursors of pulls. The account has to change together with the token.
     var accountID: String? { get async }
 
     /// Returns the token of the account, as the server expects it, without `Bearer`.
     ///
-    /// Throw ``SignInRequired`` if the user has to sign in. Every other error, and a call that takes longer
-    /// than ``SyncLimits/tokenTimeMax``, counts as a network failure, because a token is usually renewed over
-    /// the network: the push or pull ends as offline, and automatic sync retries with backoff.
+    /// Throw ``SignInRequired`` if the user has to sign in. The client treats any other error, and
+    /// a call that takes longer than ``SyncLimits/tokenTimeMax``, as a network failure, because a
+    /// token is usually renewed over the network. The push or pull then ends as offline, and
+    /// automatic sync retries with backoff.
     ///
-    /// - Parameter refreshing: Whether the server has rejected the last token, so that it must be renewed. All
-    ///   waiting requests share one call and its token.
+    /// - Parameter refreshing: Whether the server has rejected the last token, so that it must be
+    ///   renewed. All waiting requests share one call and its token.
     /// - Returns: The token alone.
-    /// - Throws: ``SignInRequired``, or the reason why no token is available now. It is the `cause`
-    ///   of the error that the push or pull ends with.
+    /// - Throws: ``SignInRequired``, or the reason why no token is available now. It becomes the
+    ///   `cause` of the error that the push or pull throws.
     func token(refreshing: Bool) async throws -> String
 }
 
-/// The error of an ``Authentication`` that cannot return a token until the user signs in.
+/// An error that an ``Authentication`` throws if it has no token until the user signs in.
 ///
 /// For example, the session has expired, or the account was removed.
 ///
@@ -51,13 +53,14 @@ public protocol Authentication: Sendable {
 /// }
 /// ```
 public struct SignInRequired: Error, Sendable, Hashable {
-    /// The reason, as text for the user; it becomes part of the error's message.
+    /// The reason, as text for the user, which becomes part of the error's message.
     public var reason: String?
 
     /// Creates the error.
     public init(_ reason: String? = nil) { self.reason = reason }
 
-    /// Returns whether an error of an app's authentication means that the user has to sign in.
+    /// Returns whether an error thrown by an app's authentication means that the user has to sign
+    /// in.
     static func isImplied(by error: any Error) -> Bool {
         switch error {
         case is SignInRequired: true

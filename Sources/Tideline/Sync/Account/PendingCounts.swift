@@ -1,19 +1,21 @@
-// PendingCounts: the numbers of operations in the queue, by account.
+// PendingCounts: the number of queued operations for each kind of account.
 
 import TidelineCore
 
-/// The numbers of operations in the queue, by the account that they belong to.
+/// The numbers of queued operations, grouped by the account that they belong to.
 public struct PendingCounts: Sendable, Hashable {
     /// The operations of the account that is signed in.
     ///
-    /// If no account is signed in, or the app has no accounts, the operations that belong to no account.
+    /// If no account is signed in, or if the app has no accounts, these are the operations that
+    /// belong to no account.
     public var own: Int
-    /// The operations that were made while no account was signed in, and wait for
+    /// The operations that were made while no account was signed in and that wait for
     /// ``SyncContext/adopt(anonymousWork:)``.
     ///
-    /// It is 0 while no account is signed in.
+    /// The number is 0 while no account is signed in.
     public var anonymous: Int
-    /// The operations of accounts that are not signed in; they are sent when their account signs in again.
+    /// The operations of accounts that are not signed in, which are sent when their account signs
+    /// in again.
     public var otherAccounts: Int
 
     /// The number of all operations.

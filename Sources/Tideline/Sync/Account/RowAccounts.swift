@@ -1,6 +1,7 @@
-// RowAccounts: the accounts of rows that have no operations.
+// RowAccounts: finds the accounts of rows that have no operations.
 //
-// A row belongs to the account that pulled it, because the server may hide it from the other accounts of the device.
+// A row belongs to the account that pulled it, because the server may hide it from other accounts
+// on the device.
 
 import TidelineCore
 
@@ -12,7 +13,7 @@ struct RowAccounts {
     private var queries: [(account: String, bits: Int64)] = []
     /// The only account that pushed to the table or pulled it; nil if there are several, or none.
     private var sender: String?
-    /// The account that is signed in, or else the only account that the device knows.
+    /// The account that is signed in; if there is none, the only account that the device knows.
     private var other: String?
 
     init(_ reader: QueueReader, _ table: String) throws {
@@ -31,10 +32,10 @@ struct RowAccounts {
 
     /// Returns the account that sends changes of a row; nil if it is not known.
     ///
-    /// If queries of several accounts hold the row, the one that is signed in is preferred. A row that no
-    /// query with an id holds belongs to the only account that used the table, if there is one and the
-    /// server has the row; otherwise to the account that is signed in, or, if none is, to the only account
-    /// that the device knows.
+    /// If pull queries of several accounts hold the row, the account that is signed in is
+    /// preferred. If no query with an id holds it, a row that the server has belongs to the only
+    /// account that used the table. Otherwise, the row belongs to the account that is signed in, or
+    /// to the only account that the device knows.
     func account(of row: Row, mask: Int64) -> String? {
         let holders = queries.filter { $0.bits & mask != 0 }.map(\.account)
         if let own, holders.contains(where: { $0.hasSameBytes(as: own) }) { return own }

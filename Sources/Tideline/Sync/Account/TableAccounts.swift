@@ -1,8 +1,8 @@
-// TableAccounts: the account that pushed the rows of a table or pulled them on this device, and the epoch of the first
-// responses.
+// TableAccounts: the accounts that pushed or pulled the rows of a table on this device, and the
+// epoch of the first responses.
 //
-// If a restored server does not return a row, the row is lost only if it belongs to the account that asks. The server
-// hides the rows of other accounts.
+// If a restored server does not return a row, the row counts as lost only if it belongs to the
+// account that made the request. The server hides the rows of other accounts.
 
 import TidelineCore
 
@@ -20,8 +20,10 @@ extension QueueTransaction {
 struct TableAccounts {
     let reader: QueueReader
 
-    /// Returns whether a table may have rows that the server hides from the account that is signed in, because
-    /// another account pushed to the table or pulled it on this device.
+    /// Returns whether a table may have rows that the server hides from the account that is signed
+    /// in.
+    ///
+    /// This is the case if another account pushed to the table or pulled it on this device.
     func isShared(_ table: String) throws -> Bool {
         guard reader.account != .unused else { return false }
         let known = try reader.config(table, "", PullCursor.senderType)
@@ -34,16 +36,16 @@ struct TableAccounts {
         return try !reader.store.rows(query, in: table).isEmpty
     }
 
-    /// Returns whether a table had rows of the server before an account was stored, as in a store of the
-    /// original SDK.
+    /// Returns whether a table already had rows of the server when the first account was stored, as
+    /// in a store of the original SDK.
     func hasUnknownSenders(_ table: String) throws -> Bool {
         try reader.config(table, "", PullCursor.unknownSenderType) != nil
     }
 
-    /// Returns whether a table that was pulled, and whose accounts were never stored, has queries of
-    /// other accounts.
+    /// Returns whether a table has pull queries of other accounts.
     ///
-    /// An earlier version of the client stored no accounts after the first pull, but the queries of each account.
+    /// An earlier version of the client did not store the accounts that used a table after its
+    /// first pull, but it did store each account's queries.
     fileprivate func hasQueriesOfOthers(_ table: String, than account: String) throws -> Bool {
         let view = AccountView.signedIn(account)
         let isNumber = Filter.equal("keyType", .integer(Int64(QueryHold.numberType)))
@@ -54,7 +56,7 @@ struct TableAccounts {
         }
     }
 
-    /// Returns the accounts that have pulled tables, pushed to them or queued operations on this device, sorted.
+    /// Returns the accounts that have pulled, pushed or queued operations on this device, sorted.
     func known() throws -> [String] {
         var known: Set<ItemKey> = []
         for row in try reader.store.rows(TableQuery(), in: SystemTables.config) {
@@ -81,12 +83,13 @@ struct TableAccounts {
 struct TableAccountChanges {
     let queue: QueueTransaction
 
-    /// The value for rows of several accounts, or of none; it is empty, because no account has an empty id.
+    /// The value that stands for several accounts; it is empty, because no account has an empty id.
     private static let severalAccounts = ""
 
-    /// Stores which accounts sent rows to a table, and the epoch of the first responses before the first pull.
+    /// Stores which accounts sent rows to a table and, before the first pull, the epoch of the
+    /// first responses.
     ///
-    /// It is called before the outcomes of the push are stored.
+    /// Call this before the outcomes of the push are stored.
     func noteSenders(of decidedOperations: [DecidedOperation], endpoint: String?) throws {
         var senders: [String: Set<ItemKey>] = [:]
         for operation in decidedOperations.map(\.operation) {
@@ -99,7 +102,8 @@ struct TableAccountChanges {
             for sender in found where isFirst || !sender.text.isEmpty {
                 try note(sender.text, of: table)
             }
-            // If the first responses had no epoch, a later one is stored. It cannot show a restore before it.
+            // If the first responses had no epoch, a later epoch is stored. It does not reveal an
+            // earlier restore.
             if isFirst, let endpoint, let epoch = decidedOperations.onlyEpoch(table),
                 try queue.reader.config(table, endpoint, PullCursor.firstSentEpochType) == nil
             {
@@ -110,8 +114,8 @@ struct TableAccountChanges {
 
     /// Stores which account reads a table, before the rows of a response are stored.
     ///
-    /// If another account read the table last, it may have flagged rows that only its queries held. They are no longer
-    /// requested, because the server may hide them from this account.
+    /// If another account read the table last, it may have flagged rows that only its queries held.
+    /// These rows are no longer requested, because the server may hide them from this account.
     func noteReader(of table: String) throws {
         guard queue.account != .unused else { return }
         if let id = queue.account.id { try note(id, of: table) }
@@ -158,7 +162,7 @@ struct TableAccountChanges {
 }
 
 extension [DecidedOperation] {
-    /// The epoch of all responses about a table; nil if they differ or have none.
+    /// The epoch that all responses about a table have; nil if they differ or have none.
     fileprivate func onlyEpoch(_ table: String) -> String? {
         let epochs = Set(lazy.filter { $0.operation.table == table }.map(\.answer.epoch))
         return epochs.count == 1 ? epochs.first ?? nil : nil

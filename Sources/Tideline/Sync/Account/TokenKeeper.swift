@@ -1,6 +1,7 @@
-// TokenKeeper: tokens and their renewal.
+// TokenKeeper: stores the current token and renews it.
 //
-// A renewal runs in a task of its own: if one waiting request is cancelled, the others are not affected.
+// A renewal runs in its own task, so that the cancellation of one waiting request does not affect
+// the others.
 
 import TidelineCore
 
@@ -13,14 +14,14 @@ struct Credentials: Sendable, CustomStringConvertible, CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// The token of the account that is signed in, renewed once for all waiting requests.
+/// The token of the account that is signed in, which is renewed once for all waiting requests.
 actor TokenKeeper {
     private let authentication: any Authentication
     private let calls: OutsideCalls
     /// The time limit for the app's call that returns a token.
     private let timeMax: Duration
     private var kept: Credentials?
-    /// The number of times that the app reported changed tokens.
+    /// The number of times that the app reported a changed token.
     private var changes = 0
     private var isRenewing = false
     private var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
@@ -34,10 +35,10 @@ actor TokenKeeper {
 
     /// A string that changes with the claims of the token; nil if no token is cached.
     ///
-    /// Two JSON Web Tokens (RFC 7519) with the same rights have the same value.
+    /// Two JSON Web Tokens (RFC 7519) with the same rights result in the same string.
     var rights: String? { kept.map { TokenRights.text(of: $0.token) } }
 
-    /// Discards the token, so that the next request asks the app for another one.
+    /// Discards the token, so that the next request gets a new one from the app.
     func forget() {
         kept = nil
         changes += 1
@@ -51,7 +52,7 @@ actor TokenKeeper {
 
     /// Returns the account that is signed in.
     ///
-    /// During a push or pull, it is the one that was signed in at the start.
+    /// During a push or pull, returns the account that was signed in when it started.
     nonisolated func view() async -> AccountView {
         if let pin = Self.pin, pin.keeper === self { return pin.view }
         return await account().map(AccountView.signedIn) ?? .signedOut
@@ -70,9 +71,10 @@ actor TokenKeeper {
 
     @TaskLocal private static var pin: Pin?
 
-    /// Returns the credentials for a request; nil while no account is signed in.
+    /// Returns the credentials for a request; nil if no account is signed in.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount` in a push or pull of another account.
+    /// - Throws: ``SyncError`` with code `otherAccount` if the push or pull started for another
+    ///   account.
     func credentials() async throws -> Credentials? {
         let credentials = try await current()
         if let pin = Self.pin, pin.keeper === self, pin.view.id != credentials?.account {
@@ -81,7 +83,7 @@ actor TokenKeeper {
         return credentials
     }
 
-    /// Returns the credentials of the account that is signed in; nil while none is.
+    /// Returns the credentials of the account that is signed in; nil if there is none.
     private func current() async throws -> Credentials? {
         for _ in 0..<Self.lookupsMax {
             guard let account = await account() else {
@@ -91,7 +93,7 @@ actor TokenKeeper {
             if let kept, kept.account == account { return kept }
             let before = changes
             let token = try await token(refreshing: false)
-            // The account or the token may have changed in the meantime.
+            // The account or the token may have changed during the call.
             guard await self.account() == account, changes == before else { continue }
             let credentials = Credentials(account: account, token: token)
             kept = credentials
@@ -105,7 +107,7 @@ actor TokenKeeper {
 
     private static let lookupsMax = 5
 
-    /// Returns the credentials that replace those that the server rejected.
+    /// Returns new credentials after the server rejected `rejected`.
     func renewed(after rejected: Credentials) async throws -> Credentials? {
         if let kept, kept.account == rejected.account, kept.token == rejected.token {
             if isRenewing {
@@ -146,7 +148,8 @@ actor TokenKeeper {
     private func renewal() async throws {
         lastWaiter += 1
         let id = lastWaiter
-        // In simulated time it waits for the end of the renewal, because another task would run outside of it.
+        // In simulated time, the caller waits until the renewal ends, because another task would
+        // run outside that time.
         let mayLeave = !Task.hasOwnExecutor
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { wait(id, $0) }
@@ -187,21 +190,22 @@ actor TokenKeeper {
         return token
     }
 
-    /// Returns the error of a push or pull that got no token.
+    /// Returns the error of a push or pull that could not get a token.
     private func failure(_ error: any Error) async -> any Error {
         if Task.isCancelled { return CancellationError() }
         if let error = error as? SyncError, error.code == .suspended { return error }
         if SignInRequired.isImplied(by: error) { return SyncError.signInRequired(error) }
-        // The app signed the account out while the token was requested.
+        // The app signed the account out during the request for the token.
         if await account() == nil { return SyncError.signInRequired(error) }
         return TransportError.noToken(error)
     }
 }
 
 extension SyncError {
-    /// The app reports that the user has to sign in.
+    /// The error of an app's authentication that requires a sign-in.
     ///
-    /// For an unknown error, the message contains only its type, because its text may contain anything.
+    /// If the cause is an unknown error, the message contains only its type, because its text may
+    /// contain anything.
     fileprivate static func signInRequired(_ cause: any Error) -> SyncError {
         let reason = (cause as? SignInRequired)?.reason.map { String($0.prefix(300)) }
         return SyncError(

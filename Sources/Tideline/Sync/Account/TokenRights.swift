@@ -1,16 +1,17 @@
-// TokenRights: detects that a new token has different rights.
+// TokenRights: shows whether a new token has different rights.
 
 import Foundation
 import TidelineCore
 
-/// A hash of the claims in a token, which changes with the rights of the caller.
+/// A hash of a token's claims, which changes with the caller's rights.
 enum TokenRights {
-    /// The claims that differ between two tokens with the same rights (RFC 7519 section 4.1, OpenID Connect).
+    /// The claims that differ between tokens with the same rights (RFC 7519 section 4.1, OpenID
+    /// Connect).
     private static let claimsOfOneToken: Set<String> = [
         "iat", "exp", "nbf", "jti", "auth_time", "nonce", "at_hash", "c_hash", "sid",
     ]
 
-    /// - Returns: The hash of the claims; of the whole token, if its claims cannot be decoded.
+    /// - Returns: The hash of the claims, or of the whole token if its claims cannot be decoded.
     static func text(of token: String) -> String {
         let bytes = claims(of: token) ?? Array(token.utf8)
         return SHA256.hex(Array(SHA256.hash(bytes).prefix(8)))

@@ -1,12 +1,13 @@
-// NetworkPaths: whether the device has a network, on platforms that report it.
+// NetworkPaths: reports whether the device has a network, on platforms that provide this
+// information.
 //
-// On other platforms the retries of SyncMachine are the probe: a request to the server shows more
-// than the state of the interfaces.
+// On other platforms, the retries of SyncMachine take its place: a request to the server shows more
+// than the state of the network interfaces.
 
 #if canImport(Network)
 import Network
 
-/// A source of changes of the device's network connection, as the system reports them.
+/// A source of the network changes that the system reports.
 enum NetworkPaths {
     /// Emits true when a network becomes available, and false when it is lost.
     static func changes() -> AsyncStream<Bool> {
@@ -20,7 +21,7 @@ enum NetworkPaths {
     }
 }
 #else
-/// A source of network changes for platforms that do not report them, which emits none.
+/// A source of network changes that reports none, for platforms without this information.
 enum NetworkPaths {
     /// Returns a stream that ends immediately.
     static func changes() -> AsyncStream<Bool> { AsyncStream { $0.finish() } }

@@ -1,4 +1,5 @@
-// PolicyRunner: one sync by a policy: a push, the pulls, and a push of the changes made in the meantime.
+// PolicyRunner: one sync, which is a push, the pulls of a policy, and a push of the changes made
+// during the pulls.
 
 /// A runner of one sync with the pulls of a policy.
 struct PolicyRunner {
@@ -20,11 +21,11 @@ struct PolicyRunner {
         return UnacceptedRows(parked: try await engine.operationErrors.all())
     }
 
-    /// Runs the pulls of a policy in its order, ``SyncLimits/parallelPulls`` at a time.
+    /// Runs the pulls of a policy in the policy's order, ``SyncLimits/parallelPulls`` at a time.
     ///
-    /// A pull waits for the earlier pulls of the tables that its table refers to, so that parents are stored before
-    /// their children. Each pull has pages in memory, so running all at once would use memory in proportion to the
-    /// number of tables.
+    /// A pull waits for earlier pulls of the tables that its table refers to, so that parents are
+    /// stored before their children. The number of concurrent pulls is limited because each of them
+    /// keeps pages in memory.
     func forEach(
         _ pulls: [SyncPolicy.Pull],
         _ body: @escaping @Sendable (SyncPolicy.Pull) async throws -> Void

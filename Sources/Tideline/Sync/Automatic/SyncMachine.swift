@@ -1,8 +1,8 @@
-// SyncMachine: automatic sync, and the status that it shows.
+// SyncMachine: decides when automatic sync runs, and what status it shows.
 //
-// Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive during a
-// sync are collected for the next one. In each idle state, a timer is set or there is nothing left to do, so it
-// never gets stuck. The table is in docs/sync.md.
+// Pure: events and times go in, actions come out. One sync runs at a time; requests that arrive
+// during a sync are combined into the next one. In every idle state, either a timer is set or no
+// work is left, so the machine never gets stuck. The transition table is in docs/sync.md.
 
 package import Foundation
 
@@ -32,10 +32,10 @@ package struct SyncMachine: Sendable {
         case done
         /// Everything succeeded except operations that the server rejected.
         case rejected(UnacceptedRows)
-        /// Everything succeeded, but the app has to resolve this number of rows that a restored server has
-        /// lost.
+        /// Everything succeeded, but the app has to resolve this number of rows that a restored
+        /// server has lost.
         case lost(Int)
-        /// No response arrived, or one that did not come from the server.
+        /// No response arrived, or the response did not come from the server.
         case offline
         case unauthorized
         case failed(SyncBlock)
@@ -53,10 +53,11 @@ package struct SyncMachine: Sendable {
         case serverChange(table: String)
         /// The event stream ended or could not be opened.
         ///
-        /// If the server does not support events, the stream is opened again only after a sync, after a network
-        /// change, or at the app's request, because the response may have come from a captive portal.
+        /// If the server does not support events, the stream is reopened only after a sync, after a
+        /// network change, or at the app's request. The response may have come from a captive
+        /// portal.
         case listenEnded(isSupported: Bool)
-        /// The server asked for a wait until a time, which is this duration away.
+        /// The server asked the client to wait until this time, which is `Duration` away.
         case busy(until: Date, Duration)
         /// A successful response ended the wait that the server had asked for.
         case busyEnded
@@ -69,7 +70,7 @@ package struct SyncMachine: Sendable {
     }
 
     package enum Action: Sendable, Hashable {
-        /// Push, and pull the tables of the work.
+        /// Push, and then pull the tables of the work.
         case sync(Work)
         case listen
         /// Start a timer with this number.
@@ -87,7 +88,8 @@ package struct SyncMachine: Sendable {
 
     private enum Problem: Sendable {
         case offline(since: Date)
-        /// If `isPushFailing`, the push of a local change failed too, and the next push waits for the retry.
+        /// If `isPushFailing`, the push of a local change has failed too, and the next push waits
+        /// for the retry.
         case blocked(SyncBlock, isPushFailing: Bool = false)
     }
 
@@ -122,8 +124,8 @@ package struct SyncMachine: Sendable {
     private var streamEnds = 0
     /// Whether the stream may be opened at the end of this sync.
     ///
-    /// It is false after a sync that the opening itself caused; otherwise, a stream that breaks immediately
-    /// would be reopened without a pause.
+    /// This is false after a sync that was caused by opening the stream. Otherwise, a stream that
+    /// breaks immediately would be reopened without a pause.
     private var mayListenAfterSync = false
     private var timers: [Timer: Int] = [:]
     private var lastTimer = 0
@@ -144,7 +146,7 @@ package struct SyncMachine: Sendable {
 
     /// Handles an event and returns the next actions.
     ///
-    /// `fraction` in `0..<1` adds jitter to waits.
+    /// The machine uses `fraction`, a number in `0..<1`, as jitter for waits.
     package mutating func handle(
         _ event: Event,
         at now: Date,
@@ -176,7 +178,7 @@ package struct SyncMachine: Sendable {
         case .listening:
             stream = .open
             streamEnds = 0
-            // Changes that were made before the events were open.
+            // Pulls the changes that were made before the event stream was open.
             return isOffline ? [] : sync(.all)
         case .serverChange(let table):
             return sync(Work(tables: [table]))
@@ -187,7 +189,8 @@ package struct SyncMachine: Sendable {
             return [set(.listen, after(streamEnds, fraction))]
         case .busy(let until, let wait):
             busyUntil = until
-            // Jitter, so that devices that wait for the same server do not all retry at the same time.
+            // The jitter keeps devices that wait for the same server from retrying at the same
+            // time.
             let spread = min(Backoff.spread(wait, fraction) - wait, Self.busySpreadMax)
             return [set(.busy, wait + spread)]
         case .busyEnded:
@@ -220,7 +223,8 @@ package struct SyncMachine: Sendable {
         busyUntil = nil
         timers[.busy] = nil
         guard running == nil else {
-            // The response to the events may start the next wait, before the changes of this device are sent.
+            // The response to the event stream may start the next wait, before this device has sent
+            // its changes.
             mayListenAfterSync = true
             return []
         }
@@ -229,13 +233,14 @@ package struct SyncMachine: Sendable {
 
     private static let busySpreadMax = Duration.seconds(30)
 
-    /// Starts the work, or saves it until the running sync ends.
+    /// Starts the work, or keeps it until the running sync ends.
     private mutating func sync(_ work: Work) -> [Action] {
         var next = wanted ?? Work()
         next.add(work)
         guard running == nil, busyUntil == nil else {
             wanted = next
-            // A push runs while a failure waits for its retry: the work starts after it, not at the retry.
+            // The running push was started while a failure waits for its retry. The new work starts
+            // after this push instead of at the retry.
             if isFailing, running?.work == Work() { timers[.retry] = nil }
             return []
         }
@@ -258,7 +263,7 @@ package struct SyncMachine: Sendable {
         return [.sync(work)]
     }
 
-    /// Sends local changes; work that failed waits for its retry.
+    /// Sends local changes; work that has failed waits for its retry.
     private mutating func push() -> [Action] {
         guard isFailing, running == nil, busyUntil == nil else { return sync(Work()) }
         return begin(Work())
@@ -271,7 +276,7 @@ package struct SyncMachine: Sendable {
     private mutating func localChange() -> [Action] {
         mayListenAfterSync = true
         if running != nil {
-            // The push that is running may have read the queue before the change.
+            // The running push may have read the queue before the change was made.
             wanted = wanted ?? Work()
             running?.isChangedMeanwhile = true
             return []
@@ -298,7 +303,7 @@ package struct SyncMachine: Sendable {
             return sync(.all)
         case .listen: return listen()
         case .busy:
-            // The events are opened once a sync has shown that the server responds.
+            // The event stream is opened after a sync has shown that the server responds.
             busyUntil = nil
             mayListenAfterSync = true
             return sync(.all)
@@ -308,7 +313,8 @@ package struct SyncMachine: Sendable {
     private mutating func network(isUp: Bool, at now: Date) -> [Action] {
         guard isUp else {
             if running == nil, problem == nil { problem = .offline(since: now) }
-            // Retries continue: the server may be reachable over a network that is reported as down.
+            // Retries continue, because the server may be reachable over a network that is reported
+            // as down.
             guard running == nil, timers[.retry] == nil else { return [] }
             return [set(.retry, policy.retryMax)]
         }
@@ -356,7 +362,7 @@ package struct SyncMachine: Sendable {
             if let wanted { actions += sync(wanted) }
             return actions
         case .offline where busyUntil != nil:
-            // The work continues when the wait is over.
+            // The work continues after the wait.
             keep(work)
             return []
         case .offline, .failed:
@@ -369,9 +375,9 @@ package struct SyncMachine: Sendable {
         }
     }
 
-    /// Continues after a push that ran while another failure waits for its retry.
+    /// Continues after a push that ran while another failure was waiting for its retry.
     ///
-    /// - Returns: Nil if the push shows that nothing can be sent.
+    /// - Returns: The next actions; nil if the push showed that nothing can be sent.
     private mutating func pushedWhileFailing(_ outcome: Outcome, _ run: Run) -> [Action]? {
         switch outcome {
         case .offline, .unauthorized:
@@ -383,7 +389,7 @@ package struct SyncMachine: Sendable {
             }
         case .done, .rejected, .lost: break
         }
-        // The retry became due in the meantime, or there is more to do.
+        // The retry became due during the push, or there is more to do.
         guard timers[.retry] != nil else { return sync(wanted ?? .all) }
         guard run.isChangedMeanwhile, case .blocked(_, isPushFailing: false) = problem else {
             return []
@@ -408,7 +414,8 @@ package struct SyncMachine: Sendable {
 
     /// Returns the delay before the next retry.
     ///
-    /// It doubles with each failure and has jitter, so that devices do not all retry at the same time.
+    /// It doubles with each failure and has jitter, so that devices do not all retry at the same
+    /// time.
     private func after(_ failures: Int, _ fraction: Double) -> Duration {
         let wait = min(policy.retryFirst * (1 << min(failures - 1, 16)), policy.retryMax)
         return Backoff.spread(wait, fraction)

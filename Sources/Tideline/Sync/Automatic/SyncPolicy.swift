@@ -1,8 +1,8 @@
-// SyncPolicy: settings of automatic sync.
+// SyncPolicy: the settings of automatic sync.
 
 public import TidelineCore
 
-/// A policy for when automatic sync runs, and for the rows that it fetches.
+/// A policy for when automatic sync runs and which rows it pulls.
 ///
 /// ```swift
 /// var policy = SyncPolicy()
@@ -13,15 +13,16 @@ public struct SyncPolicy: Sendable {
     /// How long the client collects local changes before it sends them.
     public var debounce: Duration = .milliseconds(300)
 
-    /// How often everything is synced even if nothing happens, at most once per second; nil for never.
+    /// How often the client syncs everything even if nothing has happened, at most once per second;
+    /// nil for never.
     public var interval: Duration? = .seconds(300)
 
-    /// Whether the client opens the server's event stream.
+    /// Whether the client listens to the server's event stream.
     ///
-    /// A server without events is pulled on schedule.
+    /// If the server has no event stream, its tables are pulled at each ``interval``.
     public var isLive = true
 
-    /// The first delay after a failure; it doubles with each further one.
+    /// The first delay after a failure, which doubles with each further failure.
     public var retryFirst: Duration = .seconds(1)
 
     /// The longest delay after a failure.
@@ -42,10 +43,10 @@ public struct SyncPolicy: Sendable {
 
     package private(set) var pulls: [Pull] = []
 
-    /// Creates a policy that pulls every table completely, until queries are added.
+    /// Creates a policy that pulls complete tables, unless queries are added.
     public init() {}
 
-    /// Adds a query; tables without a query are not pulled.
+    /// Adds a query; once a query is added, tables without a query are not pulled.
     public mutating func pull<Record: SyncRecord>(
         _ type: Record.Type,
         queryID: String,
@@ -54,23 +55,23 @@ public struct SyncPolicy: Sendable {
         pulls.append(Pull(table: Record.tableName, queryID: queryID, query: query.table))
     }
 
-    /// Adds a query of a table without a type.
+    /// Adds a query of a table that has no record type.
     public mutating func pull(table: String, queryID: String, _ query: Query<Row> = Query()) {
         pulls.append(Pull(table: table, queryID: queryID, query: query.table))
     }
 
-    /// The added queries, or a pull of every complete table if none was added.
+    /// Returns the added queries, or a query for each complete table if none was added.
     package func pulls(of tables: [String]) -> [Pull] {
         guard pulls.isEmpty else { return pulls }
         return tables.map { Pull(table: $0, queryID: Self.wholeTableID, query: TableQuery()) }
     }
 
-    /// The query id of complete tables.
+    /// The query id that is used for complete tables.
     private static let wholeTableID = "all"
 }
 
 extension SyncPolicy {
-    /// The same policy, with durations in the range of timers, and with a pause between two syncs.
+    /// The same policy, with durations that timers can handle and with a pause between two syncs.
     var clamped: SyncPolicy {
         var policy = self
         policy.debounce = debounce.clampedForTimers

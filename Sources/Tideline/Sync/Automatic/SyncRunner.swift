@@ -1,4 +1,5 @@
-// SyncRunner: performs the actions of SyncMachine, and converts every result into an event of the machine.
+// SyncRunner: performs the actions of SyncMachine, and turns each result into an event of the
+// machine.
 
 import Foundation
 import Synchronization
@@ -14,7 +15,7 @@ struct SyncRunner: Sendable {
     private let pulled = PulledTables()
     private let inbox: AsyncStream<SyncMachine.Event>
     private let send: @Sendable (SyncMachine.Event) -> Void
-    /// An element for each call of ``SyncClient/resumeSyncing()``.
+    /// A stream with one element for each call of ``SyncClient/resumeSyncing()``.
     private let signIns: AsyncStream<Void>
     private let signIn: @Sendable () -> Void
 
@@ -38,14 +39,14 @@ struct SyncRunner: Sendable {
 
     /// Handles an event from outside, such as a sign-in.
     func handle(_ event: SyncMachine.Event) {
-        // The account is known only after a call of the app's code.
+        // The account is known only after a call into the app.
         if event == .token { return signIn() }
         send(event)
-        // The server decides by the token which tables a stream reports.
+        // The token determines which tables the server reports in the event stream.
         if event == .accountChanged { pulled.reopen() }
     }
 
-    /// Handles a sign-in: everything is synced if the account is not that of the last full sync.
+    /// Handles a sign-in, and syncs everything if the last full sync was for another account.
     private func handleSignIn() async {
         if pulled.isOther(await engine.account()) {
             handle(.accountChanged)
@@ -57,7 +58,7 @@ struct SyncRunner: Sendable {
     /// Syncs until the task is cancelled.
     func run() async {
         var machine = SyncMachine(policy)
-        // Both start before the first sync, so that no change during it is missed.
+        // Both streams start before the first sync, so that no change during the sync is missed.
         let changes = engine.store.changes()
         let steps = engine.events.stream()
         let busy = try? engine.remote.get()
@@ -96,7 +97,7 @@ struct SyncRunner: Sendable {
         case .sync(let work):
             group.addTask {
                 send(.finished(await sync(work)))
-                // A later sync does not wait for it.
+                // A later sync does not wait for the comparison.
                 await engine.schemaCheck.compareIfChanged()
             }
         case .listen:
@@ -109,7 +110,7 @@ struct SyncRunner: Sendable {
         }
     }
 
-    /// Reports a wait that the server asks for, or its end.
+    /// Reports each wait that the server asks for, and its end.
     private func reportBusyPeriods(of service: RemoteService) {
         let time = service.busyTime
         if time > .zero, let until = service.busyUntil {
@@ -122,13 +123,13 @@ struct SyncRunner: Sendable {
     private func watch(_ changes: AsyncStream<Set<String>>) async {
         var waiting = (try? await engine.operationErrors.all().count) ?? 0
         for await tables in changes where tables.contains(SystemTables.operations) {
-            // If the store cannot be read now, the sync that follows reports the error.
+            // If the store cannot be read now, the next sync reports the error.
             if (try? await engine.hasSendable()) != false {
                 send(.localChange)
                 continue
             }
-            // Nothing can be sent. A queue that got shorter is not a local change, except that the app may have
-            // resolved an error that kept operations from being sent.
+            // Nothing can be sent. A queue that became shorter is not a local change, unless the
+            // app resolved an error that kept operations from being sent.
             let errors = (try? await engine.operationErrors.all().count) ?? waiting
             if errors < waiting { send(.localChange) }
             waiting = errors
@@ -137,12 +138,13 @@ struct SyncRunner: Sendable {
 
     private func listen() async {
         await listenToEvents()
-        // A wait that the response asked for is kept beyond the run of the app.
+        // Stores the wait that the response asked for, so that it also applies after a restart of
+        // the app.
         try? await engine.serverFacts.store()
     }
 
     private func listenToEvents() async {
-        // One table that the caller may not read would end the stream for all tables.
+        // If the caller may not read one of the tables, the stream would end for all of them.
         let (tables, readable) = pulled.acceptedTables(
             of: policy.pulls(of: engine.syncedTableNames)
         )
@@ -162,7 +164,7 @@ struct SyncRunner: Sendable {
                     }
                 }
                 group.addTask {
-                    // Reopened with a table that can be read again.
+                    // Reopens the stream when a table can be read again.
                     for await _ in readable { throw LiveEvents.Failure.broken }
                     throw CancellationError()
                 }
@@ -188,18 +190,19 @@ struct SyncRunner: Sendable {
             let pulls = policy.pulls(of: engine.syncedTableNames).filter {
                 work.pullsAll || wanted.contains($0.table.lowercased())
             }
-            // The server may have asked for the wait because of one row; a pull then succeeds.
+            // The server may have asked for the wait because of a single row. A pull then succeeds.
             let pullsFirst = engine.serverWait.hasEnded && !pulls.isEmpty
             if pullsFirst, let error = await firstFailure(of: pulls) { throw error }
             var left = try await engine.pushRunner.pushBeforePull()
             if let left, left.busyUntil != nil { throw left }
             if !pullsFirst, let error = await firstFailure(of: pulls) { throw error }
-            // The responses to the pulls may show that the server now accepts operations that it rejected before.
+            // The responses to the pulls may show that the server now accepts operations that it
+            // rejected earlier.
             if try await engine.parkedOperations.release() > 0 {
                 left = try await engine.pushRunner.pushBeforePull()
             }
             ended(left.flatMap { SyncError(endOfSync: $0) })
-            // Including those of the pushes before the pulls.
+            // Includes the operations that were parked by the pushes before the pulls.
             let parked = try await engine.operationErrors.all()
             if let left {
                 return .failed(
@@ -217,7 +220,7 @@ struct SyncRunner: Sendable {
 
     /// Runs pulls in the order of the policy, several at a time.
     ///
-    /// A failed pull does not end the others.
+    /// If a pull fails, the others continue.
     private func firstFailure(of pulls: [SyncPolicy.Pull]) async -> (any Error)? {
         let first = Mutex<(any Error)?>(nil)
         try? await PolicyRunner(engine: engine).forEach(pulls) { pull in
@@ -276,7 +279,7 @@ struct SyncRunner: Sendable {
     }
 }
 
-/// The results of the pulls of this run.
+/// The results of the pulls since automatic sync started.
 private final class PulledTables: Sendable {
     private struct State {
         /// The pulls that the server rejected the last time they ran.
@@ -314,8 +317,8 @@ private final class PulledTables: Sendable {
         state.withLock { tables.isSubset(of: $0.succeeded) }
     }
 
-    /// Returns the tables whose pulls the server does not reject, and a stream that yields when a rejected pull
-    /// succeeds.
+    /// Returns the tables whose pulls the server accepts, and a stream that yields when a rejected
+    /// pull succeeds.
     func acceptedTables(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         return state.withLock { state in

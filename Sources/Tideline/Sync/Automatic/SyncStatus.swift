@@ -12,17 +12,18 @@ public import Foundation
 /// }
 /// ```
 public enum SyncStatus: Sendable, Hashable {
-    /// Everything was sent and fetched, and automatic sync is waiting for the next event.
+    /// Everything has been sent and fetched, and automatic sync is waiting for the next event.
     case idle
     /// A push or pull is running.
     case syncing(SyncProgress)
     /// The server cannot be reached; sync is retried automatically.
     case offline(since: Date)
-    /// The server asked for a wait (`Retry-After`); automatic sync sends nothing before that time.
+    /// The server asked the client to wait (`Retry-After`); automatic sync sends nothing before
+    /// that time.
     ///
-    /// A pull that the app starts is sent anyway; if it succeeds, the wait ends.
+    /// If the app starts a pull, it is sent anyway. If this pull succeeds, the wait ends.
     case busy(until: Date)
-    /// Sync is blocked by a condition that does not resolve itself.
+    /// Sync is blocked by a condition that does not go away without action.
     case blocked(by: SyncBlock)
 }
 
@@ -57,19 +58,21 @@ public struct SyncProgress: Sendable, Hashable {
 public enum SyncBlock: Sendable, Hashable {
     /// The user has to sign in.
     case signIn
-    /// The operations of these rows wait for the app; everything else is synced.
+    /// The operations on these rows wait for the app; everything else is synced.
     ///
-    /// The server rejected them, they cannot be sent, or the app does not declare their table.
+    /// The server rejected the operations, they cannot be sent, or the app does not declare their
+    /// table.
     case rejectedOperations(UnacceptedRows)
-    /// The server does not accept the operations of these rows; everything else is synced.
+    /// The server does not accept the operations on these rows; everything else is synced.
     ///
-    /// Operations that are not parked are retried automatically; see ``FailingRow``. Parked operations need the
-    /// app.
+    /// Operations that are not parked are retried automatically; see ``FailingRow``. Parked
+    /// operations wait for the app.
     case failingRows(UnacceptedRows)
-    /// The server was restored from a backup and has lost this number of rows that are on this device;
-    /// everything else is synced.
+    /// The server was restored from a backup, and has lost this number of rows that are on this
+    /// device.
     ///
-    /// ``SyncContext/lostRows()`` returns these rows; the app sends them again or discards them.
+    /// Everything else is synced. ``SyncContext/lostRows()`` returns these rows; the app sends them
+    /// again or discards them.
     case lostRows(Int)
     /// Another error of the server or the store occurred; sync is retried on schedule.
     case failure(code: SyncError.Code, message: String)

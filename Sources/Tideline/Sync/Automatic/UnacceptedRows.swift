@@ -1,6 +1,6 @@
-// UnacceptedRows: the rows that the server did not accept, for a sync status.
+// UnacceptedRows: the rows whose operations the server did not accept, for a sync status.
 
-/// The operations that were not accepted: their number, and the rows of the first of them.
+/// The number of operations that were not accepted, and the rows of the first ones.
 ///
 /// ```swift
 /// if case .blocked(by: .rejectedOperations(let rejected)) = client.currentSyncStatus {
@@ -15,15 +15,16 @@ public struct UnacceptedRows: Sendable, Hashable, CustomStringConvertible {
     public var count: Int
     /// The rows of the first operations, at most ``rowsMax``.
     ///
-    /// Rows that the server fails to process come first, then the parked ones in the order of the queue. Of a
-    /// transaction, the rejected row comes first.
+    /// Rows that the server fails to process come first, followed by the rows of parked operations
+    /// in the order of the queue. If a transaction was rejected, the row that caused it precedes
+    /// the transaction's other rows.
     public var rows: [UnacceptedRow]
 
     /// Creates a value for a test of an app.
     ///
     /// - Parameters:
     ///   - rows: The rows; the first ``rowsMax`` are kept.
-    ///   - count: The number of operations; nil if there is one for each row.
+    ///   - count: The number of operations; nil if each row has exactly one.
     public init(_ rows: [UnacceptedRow] = [], count: Int? = nil) {
         self.count = count ?? rows.count
         self.rows = Array(rows.prefix(Self.rowsMax))
@@ -60,7 +61,8 @@ public struct UnacceptedRow: Sendable, Hashable {
 }
 
 extension UnacceptedRows {
-    /// Creates a value from the rows that are retried automatically and the operations that wait for the app.
+    /// Creates a value from the rows that are retried automatically and the operations that wait
+    /// for the app.
     init(failing: [FailingRow] = [], parked: [TableOperationError]) {
         let failingRows = failing.lazy.map {
             UnacceptedRow(

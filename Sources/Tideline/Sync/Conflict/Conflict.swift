@@ -1,8 +1,8 @@
-// Conflict: a row that changed on both sides, for an app's handler.
+// Conflict: describes a row that changed on both sides, for an app's handler.
 
 public import TidelineCore
 
-/// A row that was changed on this device and, since the base version, on the server.
+/// A row that was changed both on this device and on the server since the base version.
 ///
 /// A handler of ``ConflictPolicy/custom(_:)`` receives it and decides what happens to the row.
 ///
@@ -46,17 +46,19 @@ public struct Conflict: Sendable, Hashable {
         self.server = server
     }
 
-    /// The columns that both sides changed, to different values; without a base row, those that differ.
+    /// The columns that both sides changed to different values; without a base row, the columns
+    /// that differ.
     ///
-    /// Empty if one side deleted the row.
+    /// The array is empty if one side deleted the row.
     public var columns: [String] {
         if case .contested(let columns, _) = joined([:]) { columns } else { [] }
     }
 
-    /// Returns the merged row, as under ``ConflictPolicy/merge(_:)``.
+    /// Returns the merged row, like ``ConflictPolicy/merge(_:)``.
     ///
-    /// - Parameter rules: The rules for columns that both sides changed, by the columns' names.
-    /// - Returns: Nil if such a column has no rule, or one side deleted the row.
+    /// - Parameter rules: The rules for columns that both sides changed, by column name.
+    /// - Returns: The merged row; nil if a column that both sides changed has no rule, or if one
+    ///   side deleted the row.
     public func merged(_ rules: [String: MergeRule] = [:]) -> Row? {
         if case .joined(let row, _) = joined(rules) { row } else { nil }
     }

@@ -16,14 +16,14 @@ package final class ConflictHandler: Sendable, Hashable {
 
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
-    /// Calls the closure; pushes and pulls that the closure starts at `gate` throw an error.
+    /// Calls the closure; a push or pull that the closure starts at `gate` throws an error.
     func decide(_ conflict: Conflict, at gate: SyncGate) async throws -> Resolution {
         let call = Call(gate)
         defer { call.end() }
         return try await Self.$call.withValue(call) { try await decide(conflict) }
     }
 
-    /// A call of the handler; tasks that it starts may outlive it.
+    /// A single call of the handler; tasks that the handler starts may outlive the call.
     private final class Call: Sendable {
         private let gate: SyncGate
         private let isRunning = Mutex(true)
@@ -39,8 +39,8 @@ package final class ConflictHandler: Sendable, Hashable {
 
     @TaskLocal private static var call: Call?
 
-    /// Throws an error if the handler would wait for the push that waits for the handler, which would be a
-    /// deadlock.
+    /// Throws an error if the caller would wait for the push that waits for the handler, which
+    /// would be a deadlock.
     static func checkMayWait(at gate: SyncGate) throws {
         guard call?.blocks(gate) == true else { return }
         throw SyncError(

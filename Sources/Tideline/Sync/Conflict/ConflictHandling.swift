@@ -1,11 +1,12 @@
 // ConflictHandling: asks the app to resolve a conflict, outside any transaction.
 //
-// The server's state was stored with the operation before, and the operation stays attempted. If the app is
-// terminated here, it sends the same bytes again, finds the same conflict and calls the handler again.
+// The server's state has already been stored with the operation, and the operation stays attempted.
+// If the app is terminated here, it resends the same bytes, finds the same conflict and calls the
+// handler again.
 
 import TidelineCore
 
-/// The input of a handler, which must be unchanged when the result of the handler is stored.
+/// The input of a handler, which has to be unchanged when the handler's resolution is stored.
 struct ConflictView: Sendable, Hashable {
     /// The operation that is in conflict, and the one that follows it.
     let operation: QueuedOperation
@@ -43,7 +44,7 @@ struct ConflictView: Sendable, Hashable {
 struct CustomPolicyRunner {
     let engine: SyncEngine
 
-    /// Calls the handler until the row does not change during a call, and stores the resolution.
+    /// Calls the handler until the row stays unchanged during a call, and stores the resolution.
     func ask(_ decided: DecidedOperation) async throws -> SettlementResult {
         let sent = decided.operation
         guard case .custom(let handler) = engine.policy(sent.table).kind else { return .gone }
@@ -70,7 +71,7 @@ struct CustomPolicyRunner {
                     )
                 }
             } catch {
-                // Without a resolution, the next push calls the handler again.
+                // If there is no resolution, the next push calls the handler again.
                 if Task.isCancelled || engine.calls.isSuspended { return .gone }
                 (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
             }
@@ -80,7 +81,8 @@ struct CustomPolicyRunner {
         return try await park(decided)
     }
 
-    /// Rejects a resolution that breaks a rule in a value that is not the server's.
+    /// Throws an error if the resolution has a value that breaks a rule and is not the server's
+    /// value.
     private func checkRules(_ item: Row, _ view: ConflictView) throws {
         let (table, catalog) = (view.operation.table, engine.catalog)
         let server = view.server.row.map(JSONRowReader.withoutDeleted)
@@ -90,7 +92,7 @@ struct CustomPolicyRunner {
             .check(row, inPlaceOf: server == nil ? nil : known, table: table)
     }
 
-    /// Parks the operation, because the row was edited during each call of the handler.
+    /// Parks the operation because its row was edited during every call of the handler.
     private func park(_ decided: DecidedOperation) async throws -> SettlementResult {
         let sent = decided.operation
         let text = text(SyncError.restlessRow(sent), decided, nil)

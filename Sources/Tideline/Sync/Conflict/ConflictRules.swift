@@ -1,23 +1,23 @@
-// ConflictRules: how conflicts are resolved.
+// ConflictRules: decides how a conflict is resolved.
 //
-// Pure; the table is in docs/sync.md.
+// Pure; the decision table is in docs/sync.md.
 
 package import TidelineCore
 
-/// The way in which a conflict is resolved.
+/// The resolution of a conflict between an operation and the server's row.
 package enum ConflictOutcome: Sendable, Hashable {
-    /// The server already has the values that were sent: an earlier attempt arrived, or both sides made the
-    /// same change.
+    /// The server already has the values that were sent, because an earlier attempt arrived, or
+    /// because both sides made the same change.
     case alreadyApplied(ServerState)
     /// The server's row replaces the local one.
     case takeServer(ServerState)
-    /// The modified operation is sent on top of the server's row.
+    /// The modified operation is resent on top of the server's row.
     case sendAgain(QueuedOperation)
     /// No attempt took effect, and the server's row is unchanged, so there is no conflict.
     ///
     /// The operation is retried with a new request.
     case retry(QueuedOperation)
-    /// An earlier form of the operation arrived and resulted in this row; the changes made since are sent on
+    /// An earlier form of the operation arrived and resulted in this row; later changes are sent on
     /// top of it.
     case rebase(Row)
     /// A row that merges both changes is sent on top of the server's row.
@@ -26,22 +26,31 @@ package enum ConflictOutcome: Sendable, Hashable {
     case ask(ServerState)
     /// The operation is parked because both sides changed these columns to different values.
     ///
-    /// `faults` says why a column cannot hold the value of its rule.
+    /// `faults` gives the reason for each column that cannot hold the value of its rule.
     case contested([String], faults: [String: String])
     /// The operation is parked.
     case park
 }
 
-/// The rules for a response whose row differs from the base of a change.
+/// The rules for responses whose row differs from the base row of a change.
 package enum ConflictRules {
     /// Returns how to resolve a conflict.
     ///
-    /// `payload` is the row that the operation sent, nil for a delete. If `wasRead`, the server's row comes
-    /// from a follow-up read, not from a response to the operation. If `isFirstAnswer`, the server recognizes
-    /// repeated requests and reports that no attempt took effect. If `isSentElsewhere`, a copy of the store
-    /// sent the operation in another form, so the server's row may contain it, and newer edits. If
-    /// `isRestored`, the server was restored from a backup after the change was made, and has an older state of
-    /// the row than the base version, or none.
+    /// - Parameters:
+    ///   - operation: The operation that is in conflict.
+    ///   - payload: The row that the operation sent; nil for a delete.
+    ///   - server: The server's state of the row.
+    ///   - wasRead: Whether the server's row comes from a follow-up read, not from a response to
+    ///     the operation.
+    ///   - isFirstAnswer: Whether the server recognizes repeated requests and reports that no
+    ///     attempt took effect.
+    ///   - isSentElsewhere: Whether a copy of the store sent the operation in another form. The
+    ///     server's row may then contain that form and newer edits.
+    ///   - isRestored: Whether the server was restored from a backup after the change was made, and
+    ///     has no row or an older state than the base version.
+    ///   - policy: The conflict policy of the table.
+    ///   - schema: The table's definition, if it is known.
+    ///   - limits: The limits of the client.
     package static func outcome(
         _ operation: QueuedOperation,
         payload: Row?,
@@ -58,8 +67,8 @@ package enum ConflictRules {
         if isRestored {
             return onRestored(operation, server, policy, mayGoAgain: mayGoAgain)
         }
-        // Equal values may come from one change that a lower layer sent twice. Only a server that
-        // recognizes repeated requests can show that they are two changes.
+        // Equal values may come from one change that a proxy or the network stack sent twice. Only
+        // a server that recognizes repeated requests can show that there are two changes.
         let addsUp =
             isFirstAnswer && !wasRead && operation.unknownSent == nil && mayGoAgain
             && isEdit(operation) && policy.addsUp(columnsOf: payload)
@@ -72,13 +81,14 @@ package enum ConflictRules {
         {
             return .rebase(row)
         }
-        // The response did not come from the server, so no policy applies.
+        // The response that reported the conflict did not come from the server, so no policy
+        // applies.
         if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
             return .retry(withNewRequest(operation))
         }
-        // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown, this applies only if
-        // the tombstone has different values, because it may result from this insert, deleted since. An insert that was
-        // edited after an attempt has more changes than the tombstone.
+        // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown
+        // and the tombstone has values that an attempt sent, it may result from this insert, so the
+        // policy applies instead.
         if isInsertDeletedSince(operation, payload, server) {
             return .alreadyApplied(server)
         }
@@ -94,7 +104,8 @@ package enum ConflictRules {
         case .serverWins:
             return .takeServer(server)
         case .clientWins:
-            // The original of a copied store may have sent it, and newer edits since.
+            // The store that this one was copied from may have sent the operation, and newer edits
+            // since then.
             if operation.isInherited || isSentElsewhere { return .park }
             return mayGoAgain ? .sendAgain(onTop(operation, server)) : .park
         case .custom:
@@ -112,9 +123,11 @@ package enum ConflictRules {
         }
     }
 
-    /// Returns how to resolve an operation whose row a restored server has in an older state, or not at all.
+    /// Returns how to resolve an operation if a restored server has an older state of its row, or
+    /// no row.
     ///
-    /// No other writer has changed the row since, so there is nothing to merge with and no newer state to accept.
+    /// No other writer has changed the row since the restore, so there is nothing to merge with and
+    /// no newer state to accept.
     private static func onRestored(
         _ operation: QueuedOperation,
         _ server: ServerState,
@@ -129,12 +142,12 @@ package enum ConflictRules {
         }
     }
 
-    /// Returns whether a tombstone results from this insert, which arrived and was deleted since.
+    /// Returns whether a tombstone results from this insert, which arrived and was deleted later.
     ///
-    /// A copy of the store, or an attempt whose response was lost, sent the insert.
-    ///
-    /// The tombstone has the values that were sent, and is later than every commit that the device knew when
-    /// the app inserted the row. Otherwise the app may have inserted the row again on purpose.
+    /// A copy of the store, or an attempt whose response was lost, may have sent the insert. This
+    /// is assumed if the tombstone has the values that were sent, and was created after every
+    /// commit that the device knew when the app inserted the row. Otherwise, the app may have
+    /// inserted the row again on purpose.
     private static func isInsertDeletedSince(
         _ operation: QueuedOperation,
         _ payload: Row?,
@@ -150,8 +163,8 @@ package enum ConflictRules {
 
     /// Merges the changes of an operation with those of another writer.
     ///
-    /// Nothing is merged for a delete, for a row that was deleted and inserted again, or for an edit whose base
-    /// row is not stored, because its changes are not known.
+    /// A delete, a row that was deleted and inserted again, and an edit without a stored base row
+    /// are not merged, because their changes are not known.
     private static func merged(
         _ operation: QueuedOperation,
         _ server: Row,
@@ -186,7 +199,7 @@ package enum ConflictRules {
         }
     }
 
-    /// Returns the rule that a merged row breaks in a column whose value is not the server's.
+    /// Returns the rule that a merged row breaks with a value that is not the server's.
     private static func brokenRule(
         _ row: Row,
         _ server: Row,
@@ -196,26 +209,26 @@ package enum ConflictRules {
         return rules.check(row, changing: Set(RowMerge.changes(from: server, to: row).names))
     }
 
-    /// Whether the columns that the operation changed, and their earlier values, are known.
+    /// Returns whether the columns that the operation changed, and their earlier values, are known.
     private static func isEdit(_ operation: QueuedOperation) -> Bool {
         operation.kind == .update && !operation.sendsWholeRow && operation.knownBase != nil
     }
 
-    /// Whether no attempt took effect.
+    /// Returns whether it is certain that no attempt took effect.
     ///
-    /// Otherwise a column of the server's row that has its base value may have been changed by an attempt and reverted
-    /// since.
+    /// Otherwise, if a column of the server's row has its base value, an attempt may have changed
+    /// it, and another writer may have changed it back.
     private static func isCertain(_ operation: QueuedOperation, isFirstAnswer: Bool) -> Bool {
         !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
     }
 
-    /// Whether a tombstone may belong to a row that was sent.
+    /// Returns whether a tombstone may belong to one of the rows that were sent.
     private static func isOf(_ sent: [Row?], _ tombstone: Row?) -> Bool {
         guard let tombstone else { return true }
         return sent.contains { $0.map { RowMerge.holds(tombstone, $0) } ?? false }
     }
 
-    /// Whether the server's row is still in the state that the operation was based on.
+    /// Returns whether the server's row is still in the state that the operation was based on.
     private static func isUntouched(_ operation: QueuedOperation, by server: ServerState) -> Bool {
         switch (operation.kind, server) {
         case (.insert, .deleted(version: nil, row: nil)): return true
@@ -232,7 +245,7 @@ package enum ConflictRules {
         }
     }
 
-    /// Returns the same operation with a new request, because no attempt took effect.
+    /// Returns the operation with a new request, because no attempt took effect.
     private static func withNewRequest(_ operation: QueuedOperation) -> QueuedOperation {
         var again = operation
         again.resetAttempts()
@@ -240,7 +253,7 @@ package enum ConflictRules {
         return again
     }
 
-    /// Whether the server's row already has the result of the operation.
+    /// Returns whether the server's row already has the result of the operation.
     private static func isApplied(
         _ operation: QueuedOperation,
         payload: Row?,
@@ -253,7 +266,7 @@ package enum ConflictRules {
         }
     }
 
-    /// Returns the operation in the form that is sent on top of the server's row.
+    /// Returns the operation in the form in which it is sent on top of the server's row.
     package static func onTop(
         _ operation: QueuedOperation,
         _ server: ServerState
@@ -270,8 +283,8 @@ package enum ConflictRules {
             again.revives = false
             again.sendsWholeRow = true
         case (_, .deleted(let version, _)):
-            // If the version of a tombstone is unknown (410 has no body), the operation becomes an insert,
-            // whose 409 contains the version.
+            // If the version of a tombstone is unknown (a 410 may have no body), the operation
+            // becomes an insert. The server responds to it with a 409 that contains the version.
             again.kind = version == nil ? .insert : .update
             again.revives = version != nil
             again.sendsWholeRow = true

@@ -16,8 +16,8 @@ public import TidelineCore
 /// ])
 /// ```
 ///
-/// If a rule does not apply to the kind of the values, or a closure returns a value that the column cannot
-/// hold (a number that is not finite, or another type), the row remains in conflict.
+/// The row remains in conflict if a rule does not support the kind of the values, or if a closure
+/// returns a value that the column cannot hold (a number that is not finite, or another type).
 public struct MergeRule: Sendable, Hashable {
     private enum Kind: Sendable, Hashable {
         case max
@@ -33,24 +33,24 @@ public struct MergeRule: Sendable, Hashable {
 
     /// The greater of two numbers, dates, strings or booleans; any value is preferred to null.
     ///
-    /// Members of an enumeration are ordered by position. The column is an enumeration if the property is a
-    /// `CaseIterable` enum with strings as raw values, or if it is declared as one
-    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`).
+    /// The members of an enumeration are ordered by their position. A column is an enumeration if
+    /// its property is a `CaseIterable` enum with string raw values, or if it is declared as an
+    /// enumeration (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`).
     public static let max = MergeRule(kind: .max)
 
-    /// The lesser of two numbers, dates, strings or booleans, as for ``max``; any value is preferred to null.
+    /// The lesser of two values of the kinds that ``max`` supports; any value is preferred to null.
     public static let min = MergeRule(kind: .min)
 
-    /// The elements that either side has, except those that one side removed.
+    /// The elements of both sides, except those that one side removed.
     ///
-    /// Elements are those of a JSON array, or the lines of a string.
-    ///
-    /// The server's elements come first. Each side's elements keep their order.
+    /// Elements are the elements of a JSON array, or the lines of a string. The server's elements
+    /// come first, and each side's elements keep their order.
     public static let union = MergeRule(kind: .union)
 
-    /// The server's value, followed by the part that this device appended: elements of a JSON array, or text.
+    /// The server's value, followed by the elements of a JSON array, or the text, that this device
+    /// appended.
     ///
-    /// A string that does not start with the base is a conflict.
+    /// If a string does not start with its base value, the row remains in conflict.
     public static let append = MergeRule(kind: .append)
 
     /// This device's value.
@@ -61,12 +61,13 @@ public struct MergeRule: Sendable, Hashable {
 
     /// The result of a closure; nil leaves the row in conflict.
     ///
-    /// The closure is called outside any transaction, and may be called again for the same row, so it must have
-    /// no side effects. `base` is nil if both sides inserted the row.
+    /// The closure is called outside any transaction, and may be called again for the same row, so
+    /// it must have no side effects. `base` is nil if both sides inserted the row.
     ///
-    /// If the server recognizes repeated requests, as Tideline's does, the closure is also called if both sides
-    /// changed the column to the same value, because two devices that each added 1 have added 2; nil keeps that
-    /// value. With other servers, equal values may come from one change that arrived twice, and are kept.
+    /// If the server recognizes repeated requests, as Tideline's server does, the closure is also
+    /// called when both sides changed the column to the same value, because two devices that each
+    /// add 1 have added 2. If it returns nil, the value is kept. With other servers, equal values
+    /// may come from one change that arrived twice, and are kept.
     public static func custom(
         _ decide:
             @escaping @Sendable (_ base: Value?, _ local: Value, _ server: Value) -> Value?
@@ -87,12 +88,12 @@ public struct MergeRule: Sendable, Hashable {
         func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 
-    /// Whether it may change a value that is the same on both sides.
+    /// Whether the rule may change a value that is the same on both sides.
     var isClosure: Bool { if case .custom = kind { true } else { false } }
 
-    /// Returns the column's value; nil for a conflict.
+    /// Returns the column's value; nil if the row remains in conflict.
     ///
-    /// `type` is the column's, if it is known.
+    /// `type` is the column's type, if it is known.
     package func value(
         base: Value?,
         local: Value,

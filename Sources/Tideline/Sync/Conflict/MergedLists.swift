@@ -1,12 +1,12 @@
-// MergedLists: merges of lists.
+// MergedLists: merges two changed versions of a list.
 //
-// Pure. Null is an empty list; nil is a value of a different kind.
+// Pure. A null value counts as an empty list. The result is nil if a value is not a list.
 
 import TidelineCore
 
-/// The merge of two changes of one list, which is a JSON array or the lines of a string.
+/// The merge of two changes to the same list, which is a JSON array or the lines of a string.
 enum MergedLists {
-    /// Returns the elements that either side has, except those of the base that one of them removed.
+    /// Returns the elements of both sides, except base elements that one side removed.
     static func union(base: Value?, mine: Value, theirs: Value) -> Value? {
         if let lists = Lists(base, mine, theirs, elements) {
             return array(lists.union, spelled: \.text)
@@ -45,7 +45,7 @@ enum MergedLists {
         }
     }
 
-    /// Returns the lines of a string; a newline at the end does not start another line.
+    /// Returns the lines of a string; a newline at the end does not start a new line.
     private static func lines(_ value: Value) -> [[UInt8]]? {
         if value.isNull { return [] }
         guard let text = value.text else { return nil }
@@ -62,7 +62,7 @@ private struct Lists<Element: Hashable> {
     let mine: [Element]
     let theirs: [Element]
 
-    /// Creates the three states; nil if a value is not a list, or if neither side has one.
+    /// Creates the three states; nil if a value is not a list, or if both sides are null.
     init?(
         _ base: Value?,
         _ mine: Value,
@@ -83,7 +83,7 @@ private struct Lists<Element: Hashable> {
     }
 
     var appended: [Element] {
-        // Both inserted the row, and one value is the beginning of the other.
+        // Both sides inserted the row, and one value starts with the other.
         if base.isEmpty, theirs.starts(with: mine) { return theirs }
         if mine.starts(with: base) { return theirs + mine.dropFirst(base.count) }
         let known = Set(base)

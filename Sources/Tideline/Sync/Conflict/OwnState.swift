@@ -1,61 +1,67 @@
-// OwnState: a state of a row on the server that an accepted push of this device replaced. A record that
-// was read in such a state counts as current (docs/local-rows.md, "Updates of older records").
+// OwnState: a former server state of a row that an accepted push of this device replaced. A record
+// that was read in such a state counts as current (docs/local-rows.md, "Updates of older records").
 
 import Foundation
 import TidelineCore
 
-/// A state of a row on the server, and the version with which this device's accepted push replaced it.
+/// A former server state of a row, and the version that replaced it when this device's push was
+/// accepted.
 ///
-/// The states of a row form a chain, oldest first: each was replaced by the next one. They are valid only if
-/// the last one was replaced by the row's current version.
+/// The states of a row form a chain, oldest first: each one was replaced by the next one. The chain
+/// is valid only if the row's current version replaced the last state.
 struct OwnState: Sendable, Hashable {
-    /// The key in the store; 0 before it is stored.
+    /// The key in the store; 0 if the state is not stored yet.
     var id: Int64 = 0
-    /// The version and time of the state; neither for a row that the app inserted and that was not pushed.
+    /// The version and time of the state; both are nil for a row that the app inserted and has not
+    /// pushed yet.
     var state: RowState
     /// The state that replaced this one.
     var next = Successor.none
-    /// The former values of the columns that changed when the state was replaced.
+    /// The old values of the columns that changed when the state was replaced.
     var former = Row()
-    /// The columns, and members of JSON objects, that records read in this state have set.
+    /// The columns, and members of JSON objects, that the app has set with records read in this
+    /// state.
     var columnsSet: Set<String> = []
 
     var isInserted: Bool { state == .inserted }
 
     /// The replacement of a state.
     enum Successor: Sendable, Hashable {
-        /// No state: this one is current, and an update has set some of its columns.
+        /// The state is current, and an update has set some of its columns.
         case none
-        /// An accepted push of this device, which resulted in this version.
+        /// An accepted push of this device replaced the state with this version.
         case version(String)
-        /// Another writer, or the replacement is not known.
+        /// Another writer replaced the state, or it is not known what replaced it.
         case otherWriter
     }
 }
 
-/// The relation of the state in which a record was read to the stored row.
+/// The relation between the state of a record and the state of the stored row.
 enum RecordAge: Sendable, Hashable {
     /// The record was read in the stored row's state.
     case current
-    /// Only accepted pushes of this device have replaced the state; `row` is the row in that state.
+    /// Only accepted pushes of this device have replaced the record's state; `row` is the row in
+    /// that state.
     ///
-    /// This also applies to the server's current state, if an unsent update of an older record gave the stored
-    /// row the older state.
+    /// This case also applies to the server's current state, if an unsent update with an older
+    /// record gave the stored row the older state.
     case own(OwnState, row: Row)
-    /// Another writer has replaced the state, or that is not known; the version is empty if the record has
-    /// none.
+    /// Another writer has replaced the record's state, or it is not known what replaced it.
+    ///
+    /// The version is that of the record; it is empty if the record has none.
     case older(version: String)
 
-    /// Compares a record's state with the stored row and its own states.
+    /// Compares a record's state with the stored row and with the states that this device's pushes
+    /// replaced.
     ///
-    /// A record without a state is the inserted one if this device inserted the row; otherwise it counts as
-    /// current.
+    /// If the record has no state and this device inserted the row, the record counts as the
+    /// inserted one. Otherwise, a record without a state counts as current.
     ///
     /// - Parameters:
     ///   - record: The state of the record; nil if it has none.
     ///   - stored: The stored row.
     ///   - base: The base of the row's first operation.
-    ///   - own: The own states of the row, oldest first.
+    ///   - own: The states of the row that this device's accepted pushes replaced, oldest first.
     init(of record: RowState?, stored: Row, base: Row?, own: [OwnState]) {
         let now = RowState(stored)
         if record?.matches(now) ?? !stored.isFromServer {
@@ -74,7 +80,7 @@ enum RecordAge: Sendable, Hashable {
         }
         let following = own[index...]
         guard following.isChain(to: now.version), own[index].next != .none else {
-            // The record of an insert is as old as the version that its push got.
+            // A record of the insert counts as having the version that the insert's push produced.
             let inserted = if case .version(let version) = own[index].next { version } else { "" }
             self = .older(version: record.map { $0.version ?? "" } ?? inserted)
             return
@@ -89,7 +95,7 @@ enum RecordAge: Sendable, Hashable {
 }
 
 extension Collection<OwnState> {
-    /// Returns whether only pushes of this device led from the first state to a version.
+    /// Returns whether only pushes of this device led from the first state to the given version.
     fileprivate func isChain(to version: String?) -> Bool {
         var place: String?
         for (offset, own) in enumerated() {
@@ -106,10 +112,11 @@ extension Collection<OwnState> {
 }
 
 extension [OwnState] {
-    /// The state of a row that the app inserted and that has not been accepted yet, if it is the last state.
+    /// The last state, if it is that of a row that the app inserted and the server has not accepted
+    /// yet.
     var pendingInsert: OwnState? { last.flatMap { $0.isInserted && $0.next == .none ? $0 : nil } }
 
-    /// Returns whether the last state has a version, or was replaced by it.
+    /// Returns whether the last state has this version, or was replaced by it.
     func leads(to version: String?) -> Bool { suffix(1).isChain(to: version) }
 }
 
@@ -118,14 +125,15 @@ extension [OwnState] {
 extension OwnState {
     /// The maximum number of states of one row.
     ///
-    /// The oldest one is kept, because an app's editor may show it for a long time.
+    /// When there are more, the oldest state is kept, because the app may show it in an editor for
+    /// a long time.
     static let statesMax = 100
 
-    /// Creates the state that an accepted operation replaced; nil if it is not known.
+    /// Creates the state that an accepted operation replaced; nil if that state is not known.
     ///
     /// `sent` is the row that was sent, and `after` is the row that the server has now.
     init?(replacedBy operation: QueuedOperation, sent: Row?, after: Row) {
-        // Only versions link the states.
+        // States are linked only by versions.
         guard let replacement = after.version else { return nil }
         next = .version(replacement)
         let version = operation.basisVersion ?? operation.basis.base?.version
@@ -137,7 +145,7 @@ extension OwnState {
         } else if let sent, operation.basis.base == nil,
             operation.kind == .insert ? version == nil : operation.revives
         {
-            // This includes an insert that undeletes a row of the server.
+            // An insert that undeletes a row of the server also gets here.
             state = .inserted
             former = RowMerge.changes(from: after, to: sent)
         } else {
@@ -168,7 +176,7 @@ extension OwnState {
         return row
     }
 
-    /// Creates the state from a row of the store; nil if another program changed the row.
+    /// Creates the state from a stored row; nil if another program changed the stored row.
     init?(storedRow row: Row, schema: TableSchema?) {
         guard case .integer(let id)? = row["id"], let text = row["state"]?.text,
             var known = RowText.row(Data(text.utf8), schema)

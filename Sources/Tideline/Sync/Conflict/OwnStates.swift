@@ -1,28 +1,29 @@
-// OwnStates: the rows of MS_TableOwnStates, which this device's accepted pushes write.
+// OwnStates: the row states that this device's accepted pushes have replaced, stored in
+// MS_TableOwnStates.
 
 import TidelineCore
 
 extension QueueReader {
-    /// The own states of rows.
+    /// The row states that this device's accepted pushes have replaced.
     var ownStates: OwnStates { OwnStates(reader: self) }
 }
 
 extension QueueTransaction {
-    /// The writer of the own states of rows.
+    /// The writer of the row states that this device's accepted pushes have replaced.
     var ownStates: OwnStateChanges { OwnStateChanges(queue: self) }
 }
 
-/// A reader of the own states of rows.
+/// A reader of the row states that this device's accepted pushes have replaced.
 struct OwnStates {
     let reader: QueueReader
 
-    /// Returns the states of a row that this device's pushes have replaced, oldest first.
+    /// Returns the stored states of a row, oldest first.
     func states(of key: RowKey) throws -> [OwnState] {
         try states(.equal("itemId", .string(key.itemID)) && .equal("table", .string(key.table)))
             .map(\.state)
     }
 
-    /// Returns the states of several rows.
+    /// Returns the stored states of several rows.
     func states(of keys: [RowKey]) throws -> [RowKey: [OwnState]] {
         var result: [RowKey: [OwnState]] = [:]
         for (table, keys) in Dictionary(grouping: keys, by: \.table) {
@@ -55,22 +56,22 @@ struct OwnStates {
     }
 }
 
-/// A writer of the own states of rows.
+/// A writer of the row states that this device's accepted pushes have replaced.
 struct OwnStateChanges {
     let queue: QueueTransaction
 
-    /// Records that the app inserted a row after other operations with the same id.
+    /// Records that the app inserted a row whose id had other operations before.
     ///
-    /// From now on, a record without a state belongs to the inserted row.
+    /// From then on, a record without a state belongs to the inserted row.
     func noteInsert(of key: RowKey) throws {
         try forget(queue.reader.ownStates.states(of: key), of: key, keepsInserted: false)
         try put(OwnState(state: .inserted), of: key)
     }
 
-    /// Stores the state of an inserted row.
+    /// Stores the state of an inserted row after its push was accepted.
     ///
-    /// `sent` is the row that the accepted push sent, `after` is the server's row, and `states` are the stored
-    /// states.
+    /// `sent` is the row that the push sent, `after` is the server's row, and `states` are the
+    /// row's stored states.
     func keepInsert(
         _ inserted: OwnState,
         replacedBy after: Row,
@@ -86,7 +87,8 @@ struct OwnStateChanges {
         try put(kept, of: key)
     }
 
-    /// Stores a state that an accepted push of this device replaced; `states` are the stored states.
+    /// Stores a state that an accepted push of this device replaced; `states` are the row's stored
+    /// states.
     func keep(_ new: OwnState, behind states: [OwnState], of key: RowKey) throws {
         var (new, earlier) = (new, states)
         if let last = states.last, last.next == .none, last.state.version == new.state.version {
@@ -101,7 +103,7 @@ struct OwnStateChanges {
         try put(new, of: key)
     }
 
-    /// Merges the second oldest state into the oldest, if there are too many.
+    /// Merges the second oldest state into the oldest one if a row has too many states.
     private func join(_ states: [OwnState], of key: RowKey) throws {
         let chain = states.filter { $0.next != .otherWriter }
         guard chain.count >= OwnState.statesMax else { return }
@@ -113,7 +115,8 @@ struct OwnStateChanges {
         try put(first, of: key)
     }
 
-    /// Records the columns that a record has set in the stored row; `age` is that of the record.
+    /// Records the columns that the app has set in the stored row with a record; `age` is the age
+    /// of the record.
     func note(
         _ columns: Set<String>,
         setBy age: RecordAge,
@@ -131,7 +134,8 @@ struct OwnStateChanges {
             state.columnsSet.formUnion(columns)
             try put(state, of: key)
         case .current:
-            // Only versions link the states; a row without version and time is an insert.
+            // States are linked only by versions. A row without a version that is not from the
+            // server is an insert.
             guard stored.version != nil || !stored.isFromServer else { return }
             var current = OwnState(state: RowState(stored))
             if !states.leads(to: stored.version) {
@@ -145,20 +149,21 @@ struct OwnStateChanges {
         }
     }
 
-    /// Records that another writer's row replaced an inserted one, so that records of the insert are older.
+    /// Records that another writer's row replaced an inserted row, so that records of the insert
+    /// count as older.
     func loseInsert(_ states: [OwnState], of key: RowKey) throws {
         if states.contains(where: { $0.isInserted && $0.next == .otherWriter }) { return }
         try forget(states, of: key, keepsInserted: false)
         try put(OwnState(state: .inserted, next: .otherWriter), of: key)
     }
 
-    /// Records that an insert was removed from the queue without being accepted.
+    /// Records that an insert was removed from the queue before the server accepted it.
     ///
-    /// Its records do not belong to a row that gets the same id later.
+    /// Its records do not belong to a later row with the same id.
     func endInsert(_ operation: QueuedOperation) throws {
         guard operation.kind == .insert, operation.damage == nil else { return }
         let states = try queue.reader.ownStates.states(of: operation.row)
-        // No other device has a row with an id that was generated and never sent.
+        // If the id was generated and never sent, no other device has a row with it.
         let mayExist =
             operation.knownUntil != nil || operation.frozen != nil || operation.outcomeUnknown
             || operation.basis.lastKnown?.row != nil
@@ -169,16 +174,16 @@ struct OwnStateChanges {
         }
     }
 
-    /// Removes the states of the rows that a purge removes.
+    /// Removes the states of rows that a purge removes.
     func forget(_ ids: [String], in table: String) throws {
         for (key, states) in try queue.reader.ownStates.states(of: ids.map { RowKey(table, $0) }) {
             try forget(states, of: key)
         }
     }
 
-    /// Removes the states of a table, including those of rows that are no longer stored.
+    /// Removes the states of a table's rows, including rows that are no longer stored.
     ///
-    /// `isKept` returns whether the states of a row are kept, by its id.
+    /// The states of a row are kept if `isKept` returns true for the row's id.
     func forget(in table: String, unless isKept: (String) throws -> Bool) throws {
         var last: Int64 = 0
         while true {
@@ -196,7 +201,7 @@ struct OwnStateChanges {
         }
     }
 
-    /// Removes states; if `keepsInserted`, records of the inserted row still count as older ones.
+    /// Removes states; if `keepsInserted`, records of the inserted row continue to count as older.
     func forget(
         _ states: [OwnState],
         of key: RowKey,
@@ -222,7 +227,7 @@ struct OwnStateChanges {
         }
     }
 
-    /// Removes the oldest states if there are more than the limit.
+    /// Removes the oldest states of all rows if there are more than `count`.
     func limit(to count: Int) throws {
         let surplus = try queue.store.count(nil, in: SystemTables.ownStates) - count
         guard surplus > 0 else { return }
@@ -234,6 +239,7 @@ struct OwnStateChanges {
         try queue.store.delete(ids: ids, in: SystemTables.ownStates)
     }
 
-    /// A number that exceeds the number of states that a push adds in one transaction.
+    /// The size of a page, which is more than the number of states that a push adds in one
+    /// transaction.
     private static let statesAtOnce = 2000
 }

@@ -1,4 +1,4 @@
-// Resolution: how an app's handler resolves a conflict.
+// Resolution: the decision of an app's handler on a conflict.
 
 public import TidelineCore
 
@@ -12,17 +12,19 @@ public import TidelineCore
 /// }
 /// ```
 public enum Resolution: Sendable, Hashable {
-    /// The local row replaces the server's; a row that was deleted locally is deleted on the server.
+    /// The local row replaces the server's row; if the row was deleted locally, it is deleted on
+    /// the server.
     case local
-    /// The server's row replaces the local one and all its edits; a row that was deleted on the server is
-    /// deleted locally.
+    /// The server's row replaces the local row and all its edits; if the row was deleted on the
+    /// server, it is deleted locally.
     case server
-    /// This row replaces the local and the server's row; columns that it lacks keep the server's values.
+    /// This row replaces both the local row and the server's row; columns that it lacks keep the
+    /// server's values.
     ///
-    /// A record is written by `.write(try Row(record))`.
+    /// To write a record, use `.write(try Row(record))`.
     case write(Row)
     /// The row is deleted on both sides.
     case delete
-    /// Parks the operation, with an error that has both rows.
+    /// Parks the operation with an error that contains both rows.
     case fail
 }

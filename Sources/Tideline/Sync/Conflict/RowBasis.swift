@@ -1,11 +1,11 @@
-// RowBasis: the known server state of a row with pending operations.
+// RowBasis: the known server states of a row with pending operations.
 
 package import TidelineCore
 
-/// The server state of a row with pending operations.
+/// The known server states of a row with pending operations.
 ///
-/// `base` is the base row of the local edits. `latest` is a newer row that arrived while operations were
-/// pending, and is used when they are complete.
+/// `base` is the base row of the local edits. `latest` is a newer row that arrived while operations
+/// were pending, and applies once they are complete.
 package struct RowBasis: Sendable, Hashable {
     package var base: Row?
     package var latest: ServerState?
@@ -15,6 +15,6 @@ package struct RowBasis: Sendable, Hashable {
         self.latest = latest
     }
 
-    /// The newest server row that is known.
+    /// The newest known state of the row on the server.
     package var lastKnown: ServerState? { latest ?? base.map(ServerState.row) }
 }

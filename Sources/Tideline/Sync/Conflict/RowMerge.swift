@@ -1,14 +1,15 @@
-// RowMerge: merges of rows.
+// RowMerge: compares rows and merges their changes.
 //
-// Pure. `id` and the system columns never count as edits.
+// Pure. Changes of `id` and the system columns never count as edits.
 
 package import TidelineCore
 
-/// The differences between rows, and the application of local edits to a newer server row.
+/// The functions that find the differences between rows and apply local edits to a newer server
+/// row.
 package enum RowMerge {
     /// Returns the columns of `row` that differ from `base`, without the system columns.
     ///
-    /// A member that only `base` has is returned with the value null.
+    /// A column that only `base` has is returned with the value null.
     package static func changes(from base: Row, to row: Row) -> Row {
         var result = Row()
         for (name, value) in row where !SystemColumn.names.contains(name) {
@@ -32,8 +33,8 @@ package enum RowMerge {
 
     /// Returns `row` with the differences between `base` and `edited` applied.
     ///
-    /// A JSON object is changed member by member. If `ofModel`, `base` is `row` as a model encodes it, and
-    /// members that the model does not know are kept.
+    /// A JSON object is changed member by member. Set `ofModel` if `base` is `row` as a model
+    /// encodes it; members that the model does not know are then kept.
     package static func applying(
         from base: Row,
         to edited: Row,
@@ -50,12 +51,12 @@ package enum RowMerge {
 
     /// Returns `server` with the differences between `sent` and `local` applied.
     ///
-    /// `sent` is the local row as it was when the operation in flight was frozen.
+    /// `sent` is the local row at the time when the operation in flight was frozen.
     package static func rebase(local: Row, from sent: Row, onto server: Row) -> Row {
         applying(from: sent, to: local, onto: server)
     }
 
-    /// Returns the columns without `id` and the system columns, as a request sends them.
+    /// Returns the columns that a request sends: all except `id` and the system columns.
     package static func payload(_ row: Row) -> Row {
         var result = Row()
         for (name, value) in row where !SystemColumn.names.contains(name) { result[name] = value }
@@ -71,17 +72,18 @@ package enum RowMerge {
 
     /// The result of merging two changes of one row.
     package enum Joined: Sendable, Hashable {
-        /// The server's row with this device's changes; `isTheirs` if it contains no change of this device.
+        /// The server's row with this device's changes; `isTheirs` is true if no change of this
+        /// device is left in it.
         case joined(Row, isTheirs: Bool)
-        /// Both sides changed these columns to different values; `faults` says why a column cannot hold the
-        /// value of its rule.
+        /// Both sides changed these columns to different values; `faults` gives the reason for each
+        /// column that cannot hold the value of its rule.
         case contested([String], faults: [String: String])
     }
 
-    /// Merges two changes of a row, column by column; `base` is nil if both inserted it.
+    /// Merges two changes of a row, column by column; `base` is nil if both sides inserted the row.
     ///
-    /// A rule does not apply if its column cannot hold the value that it returns. If `addsUp`, equal changes
-    /// count as two, and a closure may add them up.
+    /// A rule does not apply if its column cannot hold the value that the rule returns. If
+    /// `addsUp`, equal changes count as two changes, which a closure may add together.
     package static func join(
         mine: Row,
         base: Row?,
@@ -125,8 +127,8 @@ package enum RowMerge {
         return .joined(row, isTheirs: isTheirs)
     }
 
-    /// Merges two changes of a JSON object by its members; nil if both changed the same member, or a value is
-    /// not an object.
+    /// Merges two changes of a JSON object member by member; nil if both changed the same member,
+    /// or if a value is not an object.
     private static func members(base: Value?, mine: Value, theirs: Value) -> Value? {
         guard case .json(let base)? = base, case .json(let mine) = mine,
             case .json(let theirs) = theirs
@@ -134,18 +136,19 @@ package enum RowMerge {
         return JSON.merged(base: base, mine: mine, theirs: theirs).map(Value.json)
     }
 
-    /// Returns the columns in which two rows differ on the wire, without the system columns.
+    /// Returns the columns in which two rows would differ in a request, without the system columns.
     package static func differing(_ one: Row, _ two: Row) -> [String] {
         columns(of: [one, two]).filter { !isSame(one[$0] ?? .null, two[$0] ?? .null) }
     }
 
-    /// The columns of some rows, each once, without the system columns.
+    /// Returns the columns of several rows without duplicates and without the system columns.
     private static func columns(of rows: [Row]) -> [String] {
         var seen = Set(SystemColumn.names)
         return rows.flatMap(\.names).filter { seen.insert($0).inserted }
     }
 
-    /// Returns whether two values are equal on the wire: instants in milliseconds, documents by value.
+    /// Returns whether two values are equal in a request: dates by their milliseconds, JSON values
+    /// by content.
     private static func isSame(_ one: Value, _ two: Value) -> Bool {
         switch (one, two) {
         case (.json(let left), .json(let right)): JSON.isSame(left.text, right.text)

@@ -1,4 +1,4 @@
-// RowState: compares states of a row. Pure.
+// RowState: identifies and compares states of a row. Pure.
 
 import TidelineCore
 
@@ -14,7 +14,7 @@ struct RowState: Sendable, Hashable {
     var version: String?
     var updatedAt: Value?
 
-    /// The state of a row that the app inserted and that was not pushed yet.
+    /// The state of a row that the app inserted and has not pushed yet.
     static let inserted = RowState(version: nil, updatedAt: nil)
 
     private init(version: String?, updatedAt: Value?) {
@@ -27,7 +27,7 @@ struct RowState: Sendable, Hashable {
         self.init(version: stored.version, updatedAt: time.isNull ? Value?.none : time)
     }
 
-    /// Creates the state of a record; nil if it has none.
+    /// Creates the state of a record; nil if the record has no state.
     init?(_ record: Row, _ identity: RecordIdentity) {
         switch identity {
         case .version:
@@ -41,7 +41,7 @@ struct RowState: Sendable, Hashable {
         }
     }
 
-    /// Returns whether a record with this state was read in the other one.
+    /// Returns whether a record with this state was read in the state `state`.
     func matches(_ state: RowState) -> Bool {
         version.map { $0 == state.version } ?? (updatedAt == state.updatedAt)
     }

@@ -6,7 +6,7 @@ package import TidelineCore
 /// The state of a row on the server: the row, or its deletion.
 package enum ServerState: Sendable, Hashable {
     case row(Row)
-    /// The row is deleted; the tombstone's version is given if it is known.
+    /// The row is deleted; the version is that of the tombstone, if it is known.
     ///
     /// `row` is the content of the tombstone, if a response contained it; it is not stored.
     case deleted(version: String?, row: Row? = nil)
@@ -17,16 +17,17 @@ package enum ServerState: Sendable, Hashable {
         row: [removedName: true]
     )
 
-    /// The name of a member that no column can have.
+    /// The name of a JSON member that cannot be the name of a column.
     private static let removedName = "@removed"
 
-    /// Whether a pull reported the deletion without the tombstone, and not the response to a write.
+    /// Whether the deletion comes from a pull without the tombstone, not from the response to a
+    /// write.
     package var isPulledDeletion: Bool {
         guard case .deleted(version: nil, let row?) = self else { return false }
         return row[Self.removedName] == true
     }
 
-    /// The state in its stored form; of a tombstone, only the version and the origin are stored.
+    /// The state in its stored form; for a tombstone, only its version and origin are stored.
     package var stored: Row {
         switch self {
         case .row(let row): return row
@@ -38,7 +39,7 @@ package enum ServerState: Sendable, Hashable {
         }
     }
 
-    /// Creates the state from a row of a response, in which a tombstone has `deleted` set.
+    /// Creates the state from a row of a response; a tombstone has `deleted` set.
     package init(_ row: Row) {
         self =
             row[SystemColumn.deleted] == true ? .deleted(version: row.version, row: row) : .row(row)
@@ -59,8 +60,8 @@ package enum ServerState: Sendable, Hashable {
         if case .date(let date) = row?[SystemColumn.updatedAt] { date } else { nil }
     }
 
-    /// Returns the later of a known state and a new one; the new one if their order cannot
-    /// be determined.
+    /// Returns the later of a known state and a reported one, or the reported one if their order
+    /// cannot be determined.
     package static func later(_ known: ServerState?, _ reported: ServerState) -> ServerState {
         guard let known else { return reported }
         if let first = known.updatedAt, let second = reported.updatedAt, first > second {
@@ -69,21 +70,26 @@ package enum ServerState: Sendable, Hashable {
         return reported
     }
 
-    /// Returns the later of two states: the one in a response to an operation, and one that was pulled while
-    /// the operation was queued.
+    /// Returns the later of the state in a response to an operation and a state that was pulled
+    /// while the operation was queued.
     ///
-    /// The response may be the replayed answer to an earlier attempt, and the row may have changed since. This
-    /// device may not know of that attempt, if its file was replaced with an older copy. Therefore the times
-    /// are compared. If they are equal or unknown, and the request had `If-Match`, the row in the response
-    /// replaced the state that `If-Match` names, and any other pulled state is later than both. For a delete,
-    /// or without `If-Match`, the response is later if the request was sent once; after a repeat the pulled
-    /// state is used, and if the response is later, the next pull fetches it.
+    /// The response may be the replayed answer to an earlier attempt, and the row may have changed
+    /// since then. This device may not know of that attempt if its file was replaced with an older
+    /// copy. Therefore the times are compared. If the times are equal or unknown, the following
+    /// rules apply:
+    ///
+    /// - If the request had `If-Match`, the row in the response replaced the state that `If-Match`
+    ///   names. Any other pulled state is later than both.
+    /// - For a delete, or without `If-Match`, the response is later if the request was sent once.
+    ///   If it was repeated, the pulled state is used; if the response is in fact later, the next
+    ///   pull fetches its state.
     package static func newest(
         after answer: ServerState,
         to operation: QueuedOperation
     ) -> ServerState {
         guard let pulled = operation.basis.latest else { return answer }
-        // An update of a row that the server does not have is sent again as an insert, so its response is later.
+        // The server does not have the row of an update, so the update is resent as an insert. Its
+        // response is later.
         if operation.kind == .insert, case .deleted(version: nil, _) = pulled,
             !pulled.isPulledDeletion
         {

@@ -1,15 +1,16 @@
-// UpdateRules: updates of whole records.
+// UpdateRules: determines what an update with a whole record changes.
 //
-// Pure; the table is in docs/local-rows.md, "Updates of older records".
+// Pure; the decision table is in docs/local-rows.md, "Updates of older records".
 
 import TidelineCore
 
-/// The rules for which columns an update of a whole record changes, and which version it is based on.
+/// The rules that determine which columns an update with a whole record changes, and which version
+/// it is based on.
 enum UpdateRules {
     /// The result of an update.
     struct Plan: Sendable, Hashable {
         var row: Row
-        /// The older version that the update is based on; empty if it is not known.
+        /// The older version that the update is based on; empty if the version is not known.
         var basisVersion: String?
         /// The columns, and members of JSON objects, that the record sets.
         var columnsSet: Set<String> = []
@@ -30,13 +31,14 @@ enum UpdateRules {
         switch age {
         case .older(let version):
             apply(edited, to: &row, current) { _, _ in true }
-            // The stored row has the older state, and so do the records that are read from it.
+            // The stored row now has the older state, and so do the records that are read from it.
             row.takeState(of: edited)
             return Plan(row: row, basisVersion: version)
         case .current:
             apply(edited, to: &row, current) { _, _ in true }
         case .own(let state, let former):
-            // A column in which the record has only the former value is out of date, and not an edit.
+            // If the record still has a column's former value, the column is out of date, not
+            // edited.
             let known = normalized(former)
             let columnsSet = state.columnsSet
             apply(edited, to: &row, current) { name, value in
@@ -58,10 +60,10 @@ enum UpdateRules {
         return Plan(row: row, columnsSet: Set(set))
     }
 
-    /// Returns the JSON object that a record started from; nil for other values.
+    /// Returns the JSON object that a record started from; nil if the value is not an object.
     ///
-    /// It has the values that were read, except that members which records of this state have set have their
-    /// current values.
+    /// The object has the values that were read, except for members that records of this state have
+    /// set. These have their current values.
     private static func base(
         of column: String,
         _ known: Value?,
@@ -73,7 +75,7 @@ enum UpdateRules {
         else { return nil }
         var base = before
         for path in JSONDocument.differences(before, now) {
-            // One of the two is not an object.
+            // One of the two values is not an object.
             if path.isEmpty { return nil }
             if columnsSet.contains(place(of: column, path)) {
                 base = base.setting(now.value(at: path), at: path)
@@ -82,7 +84,8 @@ enum UpdateRules {
         return .json(base.json)
     }
 
-    /// Returns the name of the column that an edit sets, or those of the members of its JSON object.
+    /// Returns the name of the column that an edit sets, or the names of the members that it sets
+    /// in a JSON object.
     private static func places(of column: String, _ old: Value?, _ new: Value) -> [String] {
         guard case .json(let old)? = old, case .json(let new) = new, let before = JSONDocument(old),
             let after = JSONDocument(new)

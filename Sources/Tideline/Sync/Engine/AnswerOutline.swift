@@ -1,7 +1,7 @@
-// AnswerOutline: responses of gateways, portals and other servers.
+// AnswerOutline: a summary of a response that came from a gateway, a portal or another server.
 //
-// It has the status, the media type and the origin of a redirect. From the body it has only the text
-// of a problem body that is meant for people.
+// It keeps the status, the media type and the origin of a redirect. From a problem body it keeps
+// only the human-readable text.
 
 import Foundation
 import TidelineCore
@@ -11,12 +11,13 @@ package struct AnswerOutline: Sendable, Hashable {
     package var status: Int
     /// The media type of the response, without parameters.
     package var mediaType: String?
-    /// The origin that a redirect leads to; nil if there is none, or if it is the server's own origin.
+    /// The origin that a redirect leads to; nil if there is none, or if it is the server's own
+    /// origin.
     package var redirect: String?
     /// The text of a problem body.
     package var problem: String?
 
-    /// Creates the outline of a response of which only the status is known.
+    /// Creates the outline of a response when only its status is known.
     package init(status: Int) { self.status = status }
 
     package init(_ response: TransportResponse) {
@@ -34,7 +35,7 @@ package struct AnswerOutline: Sendable, Hashable {
         return isPlain && (3...60).contains(type.utf8.count) ? type : nil
     }
 
-    /// Returns sentences that say what sent the response and what to check.
+    /// Returns sentences that describe the response and say what to check.
     ///
     /// - Parameters:
     ///   - server: The origin that the request was sent to.

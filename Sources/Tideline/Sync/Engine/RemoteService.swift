@@ -3,7 +3,7 @@
 import Foundation
 import TidelineCore
 
-/// A client of the server's tables, which sends requests and returns the responses as values.
+/// A client of the server's tables that sends requests and returns the responses as values.
 struct RemoteService: Sendable {
     let endpoint: TableEndpoint
     let transport: any Transport
@@ -12,11 +12,11 @@ struct RemoteService: Sendable {
     let generation: SharedGeneration
     /// The server's wall clock, according to its responses.
     let clock: ServerClock
-    /// The installation id of the store, for the server's operators.
+    /// The installation id of the store, which the server's operators see.
     let installation: SharedInstallation
     /// Whether the server accepts compressed bodies.
     let coding: SharedCoding
-    /// The calls that are ended when the client is suspended.
+    /// The calls that end when the client is suspended.
     let calls: OutsideCalls
     /// The signs that a response is from the endpoint's server.
     let signs: SharedSigns
@@ -26,7 +26,7 @@ struct RemoteService: Sendable {
     let schema: SharedSchema
     /// The value of `User-Agent`.
     let userAgent: String
-    /// The version of the app, with the version of Tideline.
+    /// The app's version, together with Tideline's.
     let appVersion: String
     /// Whether `Retry-After` in a response applies to all requests.
     var heedsRetryAfter = true
@@ -51,8 +51,8 @@ struct RemoteService: Sendable {
 
         /// Requests one page of a list.
         ///
-        /// The page has `rows` rows if the server lets the client choose, and the list ends with a delta link
-        /// if the server supports them.
+        /// The page has `rows` rows if the server lets the client choose, and the list ends with a
+        /// delta link if the server supports them.
         static func page(_ url: URL, rows: Int, tracksChanges: Bool = false) -> Request {
             let wish = tracksChanges ? "odata.track-changes, " : ""
             return Request(
@@ -63,13 +63,13 @@ struct RemoteService: Sendable {
         }
     }
 
-    /// A response, and the dialect of its request.
+    /// A response, and the dialect in which its request was sent.
     struct Answer: Sendable {
         var response: TransportResponse
         var dialect: ServerDialect
     }
 
-    /// Sends a request, and sends it again in the other dialect if the server belongs to another
+    /// Sends a request, and resends it in the other dialect if the server belongs to another
     /// generation and did not execute the request.
     func send(
         _ make: @Sendable (ServerDialect) throws -> Request
@@ -78,8 +78,8 @@ struct RemoteService: Sendable {
         while true {
             let dialect = dialect
             let (response, isToRepeat) = try await once(try make(dialect), dialect)
-            // Once for a generation that an earlier run determined wrongly, once for a version that is
-            // rejected.
+            // Allows two retries: one if an earlier run determined the wrong generation, and one if
+            // the server rejects the version.
             guard isToRepeat, attempt < 3 else {
                 return Answer(response: response, dialect: dialect)
             }
@@ -99,7 +99,7 @@ struct RemoteService: Sendable {
         return try await plainly(withConditionInURL(call), dialect)
     }
 
-    /// Sends a request by itself, outside a batch.
+    /// Sends a request on its own, not in a batch.
     func plainly(
         _ call: Request,
         _ dialect: ServerDialect
@@ -109,7 +109,7 @@ struct RemoteService: Sendable {
         fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
         if call.body != nil { fields["Content-Type"] = "application/json" }
-        // A cache may have stored a response although the server forbids it.
+        // A cache may store responses even though the server forbids it.
         if call.method == "GET" { fields["Cache-Control"] = "no-cache" }
         let request = TransportRequest(
             method: call.method,
@@ -134,12 +134,12 @@ struct RemoteService: Sendable {
 
     /// Sends a request with the token of the account that is signed in.
     ///
-    /// If the server rejects the token, the request is sent again with a new token, because the server did not
-    /// execute it.
+    /// If the server rejects the token, the request is resent with a new token. This is safe
+    /// because the server did not execute it.
     ///
-    /// A 401 that is not proven to be the server's may come from a gateway that checks tokens. The client then
-    /// requests one new token, and no other one until a different response arrives. It never asks the user to
-    /// sign in.
+    /// A 401 that is not proven to come from the server may come from a gateway that checks tokens.
+    /// The client then requests one new token, and requests another one only after a different
+    /// response. It never asks the user to sign in because of such a 401.
     func authorized<Response>(
         _ request: TransportRequest,
         _ dialect: ServerDialect,
@@ -206,7 +206,8 @@ struct RemoteService: Sendable {
         } catch let error as SyncError where error.code == .suspended {
             throw error
         } catch {
-            // An app's own transport may throw any error; in each case no response arrived.
+            // An app's own transport may throw any error. All of them mean that no response
+            // arrived.
             throw TransportError(
                 .failed,
                 "The transport failed.",
@@ -218,8 +219,8 @@ struct RemoteService: Sendable {
 }
 
 extension TransportRequest {
-    /// Adds the token in the header field of the server's generation, or in both fields if the generation is
-    /// not known.
+    /// Adds the token in the header field of the server's generation, or in both fields if the
+    /// generation is not known.
     fileprivate func signed(
         _ credentials: Credentials,
         _ dialect: ServerDialect,
@@ -251,7 +252,7 @@ extension TransportResponse {
         return row
     }
 
-    /// The text of an error body, for the error bodies of all generations.
+    /// The text of an error body, in the format of any server generation.
     var problem: String? {
         guard let row = RowText.row(body, nil) else { return nil }
         for name in ["error", "detail", "description", "message", "title"] {
@@ -260,13 +261,13 @@ extension TransportResponse {
         return nil
     }
 
-    /// The code with which a Tideline server says what is missing (other than a row), or why it did not execute
-    /// a request.
+    /// The code with which a Tideline server says why it did not execute a request, or what is
+    /// missing other than a row.
     var code: String? {
         [400, 404, 409, 415, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
     }
 
-    /// The maximum length of an error text, which is for people and is stored with errors.
+    /// The maximum length of an error text, which is shown to people and stored with errors.
     private static let problemMax = 1000
 
     /// The wait that `Retry-After` asks for; `serverTime` is used if the response has no `Date`.

@@ -1,20 +1,21 @@
-// SyncEngine: the opened client, with the state that its runners share, and access to its store.
+// SyncEngine: the open client. It has the state that the runners share, and access to the store.
 //
-// State machines contain the logic; for each of them, a runner performs its effects.
+// State machines contain the logic. A runner performs the effects of each machine.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// The state that the runners of a client share, and the transactions of its store.
+/// The shared state of a client's runners, and the transactions of its store.
 final class SyncEngine: Sendable {
     let store: any LocalStore
     let catalog: TableCatalog
     let policies: [String: ConflictPolicy]
     let defaultPolicy: ConflictPolicy
     let lostRowPolicy: LostRowPolicy
-    /// The service, or the reason why the endpoint may not be used; the error is thrown when something is to be
-    /// sent.
+    /// The service, or the error that says why the endpoint may not be used.
+    ///
+    /// The error is thrown by the first call that needs the server.
     let remote: Result<RemoteService, any Error>
     let calls: OutsideCalls
     /// The tokens of the account that is signed in; nil if the app has no authentication.
@@ -24,11 +25,12 @@ final class SyncEngine: Sendable {
     let events: SyncEvents
     let gate: SyncGate
     let projected: ProjectedRows
-    /// When the last pulls of the tables ended; the times of pulls that stored rows are also saved in the
-    /// store.
+    /// The time at which the last pull of each table ended.
+    ///
+    /// If a pull stored rows, its time is also saved in the store.
     let lastPulls = Mutex<[String: Date]>([:])
     let pushMemory = PushMemory()
-    /// The last comparison of the app's tables with those of the server.
+    /// The last comparison of the app's tables with the server's tables.
     let schemaFinding = SharedSchemaFinding()
     /// Notifies views that the account changed.
     let accountHub = ChangeHub<Set<String>>()
@@ -65,9 +67,10 @@ final class SyncEngine: Sendable {
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
 
-    /// Runs `body` in one transaction with the queue, never on the caller's actor.
+    /// Runs `body` in one transaction that includes the queue, never on the caller's actor.
     ///
-    /// `isRepeatable` is true if everything that it writes can be requested again after a loss of power.
+    /// Set `isRepeatable` if everything that `body` writes can be requested again after a power
+    /// loss.
     @concurrent
     func transaction<Result: Sendable>(
         isRepeatable: Bool = false,
@@ -115,11 +118,12 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Renames the operations, cursors and query numbers of tables whose names an earlier version of the app
-    /// wrote in another letter case.
+    /// Renames the operations, cursors and query numbers of tables whose names an earlier version
+    /// of the app spelled with different letter case.
     ///
-    /// If the store's names are case-sensitive, nothing is renamed, and the operations stay in the queue; see
-    /// ``SyncContext/operationErrors()``. If the store fails, the next call of the app throws the error.
+    /// If the store's names are case-sensitive, nothing is renamed, and the operations stay in the
+    /// queue; see ``SyncContext/operationErrors()``. If the store fails, the app's next call throws
+    /// the error.
     func takeOverRenamedTables() async {
         let found = try? await read { try $0.renamedTables.exist() }
         guard found == true else { return }
@@ -134,23 +138,24 @@ final class SyncEngine: Sendable {
         return schema
     }
 
-    /// The tables of the app that are pulled and pushed, parents before children, and otherwise by name.
+    /// The tables that the app pulls and pushes, parents before children, and otherwise by name.
     var syncedTableNames: [String] { catalog.references.parentsFirst(catalog.syncedNames) }
 
     /// The tables of the app, parents before children, and otherwise by name.
     var tableNames: [String] { catalog.references.parentsFirst(catalog.schemas.keys.sorted()) }
 
-    /// Returns whether an operation that can be sent is in the queue.
+    /// Returns whether the queue has an operation that can be sent.
     func hasSendable() async throws -> Bool { try await read { try $0.hasSendable() } }
 
     /// Returns the account that is signed in.
     ///
-    /// During a push or pull, it is the one that was signed in at the start.
+    /// During a push or pull, returns the account that was signed in when it started.
     func account() async -> AccountView { await tokens?.view() ?? .unused }
 
-    /// Runs a push or pull for the account that is signed in now, until it ends.
+    /// Runs a push or pull from start to end for the account that is signed in now.
     ///
-    /// It sends nothing with another account's token, and stores nothing for another account.
+    /// The push or pull does not use another account's token, and stores nothing for another
+    /// account.
     func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {
         guard let tokens else { return try await body() }
         return try await tokens.pinned(body)
@@ -158,8 +163,8 @@ final class SyncEngine: Sendable {
 
     /// Runs requests that change nothing on the device, for the account that is signed in now.
     ///
-    /// - Throws: ``SyncError`` with code `offline`, `suspended`, or `cancelled` with the description `what`, and the
-    ///   errors of `body`.
+    /// - Throws: The errors of `body`, or ``SyncError`` with code `offline`, `suspended`, or
+    ///   `cancelled`. The message of `cancelled` contains `what`.
     func asking<Result>(
         _ what: String,
         _ body: () async throws -> Result
@@ -174,7 +179,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Runs `body` in turn with the other pushes, pulls and purges.
+    /// Waits for its turn among the other pushes, pulls and purges, and then runs `body`.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
     func inTurn<Result>(

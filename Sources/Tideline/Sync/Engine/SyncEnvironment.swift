@@ -1,7 +1,7 @@
 // SyncEnvironment: the client's clock, ids, random numbers, sleep and networks.
 //
-// The rest of the client gets the time, ids, random numbers and waits only from here; a repository
-// test checks that. The test kit's simulation replaces them.
+// All other code of the client gets the time, ids, random numbers and waits from here; a repository
+// test checks this rule. The test kit's simulation replaces them.
 
 public import Foundation
 import Synchronization
@@ -15,27 +15,33 @@ import TidelineCore
 /// let client = SyncClient(endpoint: url, environment: environment)
 /// ```
 public struct SyncEnvironment: Sendable {
-    /// The wall clock; used for display and request headers, never for order or conflicts.
+    /// The wall clock, which is used for display and request headers, never to order changes or to
+    /// resolve conflicts.
     public var now: @Sendable () -> Date
     /// Returns an id for a new row: a lower-case UUID.
     public var makeID: @Sendable () -> String
-    /// Returns the id by which the server's operators distinguish devices; if nil, requests have none.
+    /// Returns an id by which the server's operators can tell devices apart; if nil, requests have
+    /// no such id.
     ///
-    /// It is created once for each store, and saved there. In ``live`` it is a random UUID, which contains no
-    /// information about the device, the app or the person. The initializer sets none.
+    /// The client calls the closure once for each store, and saves the id there. In ``live`` the id
+    /// is a random UUID, which contains no information about the device, the app or the person. The
+    /// initializer sets nil.
     public var makeInstallationID: (@Sendable () -> String)?
     /// Returns a random number in `0..<1`, for the jitter of retries.
     public var fraction: @Sendable () -> Double
-    /// Waits; throws if the task is cancelled.
+    /// Waits for a duration; throws an error if the task is cancelled.
     public var sleep: @Sendable (Duration) async throws -> Void
-    /// Returns a stream that emits true when a network becomes available, and false when it is lost.
+    /// Returns a stream that emits true when a network becomes available, and false when it is
+    /// lost.
     package var networkPaths: @Sendable () -> AsyncStream<Bool> = { NetworkPaths.changes() }
-    /// Waits in real time for the limit of a call into the app, even in a test whose ``sleep`` takes no time.
+    /// Waits in real time to limit a call into the app, even in a test whose ``sleep`` takes no
+    /// time.
     package var timeLimit: @Sendable (Duration) async throws -> Void = {
         try await Task.sleep(for: $0)
     }
 
-    /// The time since a fixed moment, independent of the wall clock; nil if the environment has no such clock.
+    /// The time since a fixed moment, independent of the wall clock; nil if the environment has no
+    /// such clock.
     package var uptime: @Sendable () -> Duration? = { nil }
 
     /// Creates an environment from its parts.

@@ -22,7 +22,8 @@ extension SyncError {
         )
     }
 
-    /// The error for merge rules whose `columns` do not exist in the table, or in any table if `table` is nil.
+    /// The error for merge rules with columns that the table does not have, or that no table has if
+    /// `table` is nil.
     static func unknownMergeColumns(_ columns: [String], table: String? = nil) -> SyncError {
         let place =
             table.map { "of table '\($0)' name columns that it does not have" }
@@ -108,7 +109,7 @@ extension SyncError {
         )
     }
 
-    /// The error text of a rejected operation; `contested` are columns that both sides changed.
+    /// The error text of a rejected operation; `contested` names columns that both sides changed.
     static func rejectedOperation(
         _ operation: QueuedOperation,
         _ server: ServerState?,
@@ -161,7 +162,8 @@ extension SyncError {
 
     /// The error text of an operation whose conflict handler threw an error.
     ///
-    /// The handler's error may contain values of the row, so only its type is in the text.
+    /// The text contains only the type of the handler's error, because its description may contain
+    /// values of the row.
     static func failedHandler(_ operation: QueuedOperation, _ error: any Error) -> String {
         let reason = (error as? SyncError)?.message ?? "it threw \(type(of: error))."
         return """
@@ -170,8 +172,8 @@ extension SyncError {
             """
     }
 
-    /// An addition to the error text, if merge rules returned values that their columns cannot hold; nil if
-    /// none did.
+    /// The part of an error text about merge rules that returned values that their columns cannot
+    /// hold; nil if there are none.
     static func failedRules(_ faults: [String: String]) -> String? {
         guard !faults.isEmpty else { return nil }
         let reasons = faults.sorted { $0.key < $1.key }.prefix(contestedMax).map {
@@ -180,7 +182,8 @@ extension SyncError {
         return "A merge rule failed: \(reasons.joined(separator: "; ")). Fix the rule."
     }
 
-    /// The error text of an operation that was parked because another operation of its transaction was parked.
+    /// The error text of an operation that was parked because another operation of its transaction
+    /// was.
     static func stoppedWithGroup(
         _ operation: QueuedOperation,
         because cause: QueuedOperation
@@ -193,7 +196,7 @@ extension SyncError {
         """
     }
 
-    /// The error text of an operation whose row was edited during each call of its handler.
+    /// The error text of an operation whose row was edited every time its handler ran.
     static func restlessRow(_ operation: QueuedOperation) -> String {
         """
         Row '\(operation.itemID)' in table '\(operation.table)' was edited during each call of \
@@ -204,7 +207,8 @@ extension SyncError {
     /// The maximum number of contested columns that a message names.
     private static let contestedMax = 10
 
-    /// The error text of an update that is not sent because it breaks a comparison together with the server's row.
+    /// The error text of an update that is not sent because the row, with the server's values,
+    /// breaks a rule that compares columns.
     static func brokenComparison(
         _ operation: QueuedOperation,
         _ violation: RuleViolation
@@ -215,7 +219,7 @@ extension SyncError {
         """
     }
 
-    /// The error text of an operation that is not sent, because a value of a newly synchronized table or
+    /// The error text of an operation that is not sent because a value of a newly synced table or
     /// column breaks a rule.
     static func brokenRule(_ operation: QueuedOperation, _ violation: RuleViolation) -> String {
         """
@@ -225,8 +229,8 @@ extension SyncError {
         """
     }
 
-    /// The error for an `operation` that cannot be sent, because it cannot be decoded or its row is not in the
-    /// store.
+    /// The error for an `operation` that cannot be sent, because it cannot be decoded or its row is
+    /// not in the store.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {
         let what = name(of: operation)
         guard let damage = operation.damage else {
@@ -250,7 +254,7 @@ extension SyncError {
 
     /// The error text of an operation that is not sent and has no stored error.
     ///
-    /// `isNamed` is true if the app declares the operation's table.
+    /// Set `isNamed` if the app declares the operation's table.
     static func waiting(_ operation: QueuedOperation, isNamed: Bool) -> String {
         if operation.damage != nil { return unsendable(operation).message }
         let what = name(of: operation)
@@ -290,10 +294,12 @@ extension SyncError {
         return error
     }
 
-    /// Returns whether an error of an app's own store means that its file is temporarily unavailable.
+    /// Returns whether an error of an app's own store means that the store's file is temporarily
+    /// unavailable.
     private static func isOfUnavailableFile(_ error: any Error) -> Bool {
         if let error = error as? SQLiteError { return error.isUnavailable }
-        // By domain and number: on some platforms a cast to an error type of Foundation ignores the domain.
+        // Compares domain and number, because on some platforms a cast to an error type of
+        // Foundation ignores the domain.
         let error = error as NSError
         switch error.domain {
         case NSPOSIXErrorDomain:
@@ -400,7 +406,8 @@ extension SyncError {
         }
     }
 
-    /// The error of a verification; `answer` is the response that lacks the digest, or the rows of a range.
+    /// The error of a verification; `answer` is the response that lacks the digest or the rows of a
+    /// range.
     package static func verifyFailed(
         _ failure: PullMachine.Failure,
         table: String,

@@ -1,8 +1,8 @@
-// SyncGate: the turns of jobs. Overlapping pushes become one push.
+// SyncGate: makes jobs wait for their turn, and combines overlapping pushes into one.
 
 import Synchronization
 
-/// The runner of ``SyncTurns``, in which the jobs of a client wait for their turn.
+/// The runner of ``SyncTurns``, which makes the jobs of a client wait for their turn.
 final class SyncGate: Sendable {
     private struct State {
         var turns: SyncTurns
@@ -21,13 +21,13 @@ final class SyncGate: Sendable {
     /// The end of a push, for the pushes that joined it.
     enum PushEnd: Sendable {
         case ended(Result<PushResult, any Error>)
-        /// The task of the push was cancelled, which does not affect the pushes that joined it.
+        /// The push's task was cancelled; the pushes that joined it continue without it.
         case abandoned
     }
 
     private let state: Mutex<State>
 
-    /// - Parameter pullsMax: How many pulls run at the same time.
+    /// - Parameter pullsMax: The maximum number of pulls that run at the same time.
     init(pullsMax: Int) { state = Mutex(State(turns: SyncTurns(pullsMax: pullsMax))) }
 
     /// Runs `body` in turn with the other jobs.
@@ -81,13 +81,13 @@ final class SyncGate: Sendable {
         for latch in idle { latch.set() }
     }
 
-    /// The number of running pulls, at least one; they share the size of a page.
+    /// The number of running pulls, at least one, which share the maximum number of rows of a page.
     var pullsRunning: Int { max(1, state.withLock { $0.turns.runningCount }) }
 
     /// The number of parts into which the memory for pages is divided.
     ///
-    /// A single pull uses the memory twice: for the pages being stored, and for those being read. Several pulls
-    /// share it once.
+    /// A single pull may use the memory twice: for the pages that it stores, and for the pages that
+    /// it reads. Several pulls together use it once.
     var pageShares: Int { pullsRunning > 1 ? pullsRunning * 2 : 1 }
 
     /// A latch that is set as soon as no job runs or waits.
@@ -103,10 +103,10 @@ final class SyncGate: Sendable {
 
     // MARK: - Overlapping pushes
 
-    /// Runs a push, or waits for the one that is running.
+    /// Runs a push, or waits for the push that is running.
     ///
-    /// `hasMore` returns whether the running push left operations that can be sent, because they were queued or
-    /// released in the meantime. This push then sends them.
+    /// If `hasMore` returns true after the running push has ended, this call starts another push.
+    /// It sends the operations that were queued or released in the meantime.
     func push(
         _ body: () async throws -> PushResult,
         hasMore: () async throws -> Bool

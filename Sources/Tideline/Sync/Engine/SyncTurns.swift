@@ -1,9 +1,9 @@
 // SyncTurns: the order in which pushes, pulls and purges run.
 //
-// Pure. A push and a purge run alone; pulls of different tables run at the same time, up to a limit.
-// Jobs start in the order in which they were added: a job never overtakes one that it cannot run with.
+// Pure. A push or a purge runs alone; pulls of different tables run at the same time, up to a
+// limit. A job never overtakes an earlier job that it cannot run with.
 
-/// The queue of the jobs of one store.
+/// The queue of a store's jobs.
 package struct SyncTurns: Sendable {
     package enum Job: Sendable, Hashable {
         case push
@@ -22,10 +22,10 @@ package struct SyncTurns: Sendable {
 
     private let pullsMax: Int
 
-    /// - Parameter pullsMax: How many pulls run at the same time.
+    /// - Parameter pullsMax: The maximum number of pulls that run at the same time.
     package init(pullsMax: Int = .max) { self.pullsMax = pullsMax }
 
-    /// Adds a job to the end of the queue; the job has to wait unless `starts` is true.
+    /// Adds a job to the end of the queue; the job has to wait if `starts` is false.
     package mutating func ask(_ job: Job) -> (id: Int, starts: Bool) {
         lastID += 1
         let id = lastID
@@ -43,7 +43,7 @@ package struct SyncTurns: Sendable {
     /// Whether no job runs or waits.
     package var isIdle: Bool { running.isEmpty && waiting.isEmpty }
 
-    /// How many jobs run.
+    /// The number of running jobs.
     package var runningCount: Int { running.count }
 
     private mutating func admit() -> [Int] {

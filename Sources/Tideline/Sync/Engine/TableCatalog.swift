@@ -1,10 +1,10 @@
-// TableCatalog: the synced tables of a client. Names are compared without regard to letter case, as on a
-// server.
+// TableCatalog: the synced tables of a client. Names are compared without regard to letter case, as
+// on a server.
 
 import TidelineCore
 
 extension TableSchema {
-    /// The reason why no store can have these columns; nil if a store can.
+    /// The reason why a store cannot have these columns; nil if it can.
     var columnFault: String? {
         var seen: Set<String> = []
         for column in columns {
@@ -35,7 +35,8 @@ extension TableSchema {
 }
 
 extension TableSchema {
-    /// Uses the declared spelling of tables in the references, and adds the indexes that find the rows of a parent.
+    /// Spells the tables in references as they are declared, and adds the indexes that find the
+    /// rows of a parent.
     fileprivate mutating func prepareReferences(_ names: [String: String]) {
         for place in references.indices {
             let reference = references[place]
@@ -56,7 +57,8 @@ struct TableCatalog: Sendable {
     private let names: [String: String]
     /// The rules of each table that has any.
     private let rules: [String: RowRules]
-    /// The functions that return a row as its model encodes it, without members that the model does not know.
+    /// Functions that encode a row as the table's model does, without JSON members that the model
+    /// does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
     /// The values that the models have for columns without a value.
     private var absent: [String: AbsentValues] = [:]
@@ -69,7 +71,8 @@ struct TableCatalog: Sendable {
     /// A catalog without tables.
     static let empty = TableCatalog()
 
-    /// Creates a catalog; declared columns come first, then the undeclared columns of the model.
+    /// Creates a catalog in which the columns of a table are the declared ones, followed by the
+    /// model's other columns.
     ///
     /// If the letter case of a column differs, the model's name is used.
     init(declared: [TableSchema], models: [TableSchema]) throws {
@@ -123,7 +126,7 @@ struct TableCatalog: Sendable {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
 
-    /// Returns the tables on whose rows a filter has conditions, in the letter case that the store uses.
+    /// Returns the tables whose rows a filter has conditions on, spelled as in the store.
     func relatedTables(of filter: Filter?) -> Set<String> {
         Set((filter?.expression.relatedTables ?? []).map { schema($0)?.name ?? $0 })
     }
@@ -131,7 +134,7 @@ struct TableCatalog: Sendable {
     /// Returns the rules that the device checks for a table; nil if there are none.
     func rules(of table: String) -> RowRules? { rules[table] }
 
-    /// Returns the catalog with the record types of its tables.
+    /// Returns the same catalog, with the record types of its tables.
     func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {
         var catalog = self
         for type in types {
@@ -151,24 +154,26 @@ struct TableCatalog: Sendable {
         return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
     }
 
-    /// The tables of the app as a server should have them, without what stays on the device.
+    /// The tables of the app as a server should have them, without the tables that stay on the
+    /// device.
     var document: SchemaDocument {
         let tables = schemas.values.filter { !$0.isLocalOnly && !$0.columns.isEmpty }
         return SchemaDocument(tables.map(SchemaDocument.Table.init(ofModel:)))
     }
 
-    /// Returns the condition on a table's rows that finds the same ones as a comparison of decoded records.
+    /// Returns a condition that finds the same rows as a comparison of decoded records would.
     func applyingDefaults(_ condition: QueryExpression, in table: String) -> QueryExpression {
         absent[table]?.applyingDefaults(Filter(condition))?.expression ?? condition
     }
 
-    /// Returns the values that a table's model has for columns without a value; nil if the table has no model.
+    /// Returns the values that a table's model has for columns without a value; nil if the table
+    /// has no model.
     func placeholders(of table: String) -> Row? { models[table]?(["id": ""]) }
 
     /// Returns `row` with the values of `item`.
     ///
-    /// A JSON object keeps members that the table's model does not know, because `item` may have been encoded
-    /// from a record.
+    /// A JSON object keeps the members that the table's model does not know. `item` lacks them if
+    /// it was encoded from a record.
     func row(_ row: Row, of table: String, with item: Row) -> Row {
         let hasDocument = item.contains { name, value in
             if case .json = value, case .json? = row[name] { true } else { false }
@@ -182,8 +187,7 @@ struct TableCatalog: Sendable {
         return result
     }
 
-    /// Returns whether the app declares an operation's table, in the letter case that the store uses, and synchronizes
-    /// it.
+    /// Returns whether the app syncs the table of an operation under exactly this name.
     func names(tableOf operation: QueuedOperation) -> Bool {
         schemas[operation.table].map { !$0.isLocalOnly } ?? false
     }

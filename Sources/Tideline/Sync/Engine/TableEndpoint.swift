@@ -1,6 +1,6 @@
 // TableEndpoint: URLs of tables, rows and queries.
 //
-// It works on strings: an id or a filter is percent-encoded once, here.
+// The type builds URLs from strings, so that an id or a filter is percent-encoded only once, here.
 
 import Foundation
 import TidelineCore
@@ -9,7 +9,7 @@ import TidelineCore
 struct TableEndpoint: Sendable {
     private let root: String
     private let base: URL
-    /// The normalized string of server and path, which identifies the endpoint of a cursor.
+    /// The normalized text of the server and path, which identifies the endpoint in stored cursors.
     let key: String
     /// The origin, for messages.
     let name: String
@@ -28,7 +28,8 @@ struct TableEndpoint: Sendable {
         name = EndpointRules.name(of: endpoint)
     }
 
-    /// Returns the URL of a table or a row; `query` is encoded and begins with its question mark, or is empty.
+    /// Returns the URL of a table or a row; `query` is percent-encoded and begins with a question
+    /// mark, or is empty.
     func url(_ table: String, id: String? = nil, query: String = "") throws -> URL {
         guard let url = URL(string: root + Self.path(table, id: id, query: query)) else {
             throw SyncError.badLink()
@@ -36,7 +37,8 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// Returns the path and query of a URL of the endpoint's origin, as a request in a batch has them.
+    /// Returns the path and query of a URL at the endpoint's origin, as a request in a batch
+    /// contains them.
     func target(of url: URL) -> String {
         let text = url.absoluteString
         return Self.origin(text).map { String(text.dropFirst($0.count)) } ?? text
@@ -69,7 +71,7 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// Returns the URL of a digest; `query` is encoded and has no question mark.
+    /// Returns the URL of a digest; `query` is percent-encoded and has no question mark.
     func url(digestOf table: String, query: String) throws -> URL {
         let text = root + "/tables/" + Self.encoded(table) + "/$digest"
         guard let url = URL(string: query.isEmpty ? text : text + "?" + query) else {
@@ -78,7 +80,7 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// The URL of the events that report changes to tables.
+    /// Returns the URL of the event stream that reports changes to tables.
     func events(of tables: [String]) throws -> URL {
         let names = tables.map(Self.encoded).joined(separator: ",")
         guard let url = URL(string: root + "/$events?tables=" + names) else {
@@ -87,7 +89,8 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// The URL of a next link: an absolute URL, a path with query, or a bare query string.
+    /// Returns the URL of a next link, which is an absolute URL, a path with a query, or a bare
+    /// query string.
     func url(following link: String, table: String) throws -> URL {
         let text: String
         if link.hasPrefix("http://") || link.hasPrefix("https://") {

@@ -1,7 +1,7 @@
-// The events of maintenance: comparisons of schemas, verifications, purges, checks of the store.
+// The events of maintenance: schema comparisons, verifications, purges, and checks of the store.
 
 extension SyncEvent {
-    /// The tables of the app were compared with those of the server.
+    /// The app's tables were compared with the server's tables.
     public static func schemaCompared(differences: Int) -> SyncEvent {
         SyncEvent(.schemaCompared(differences: differences))
     }
@@ -11,7 +11,7 @@ extension SyncEvent {
         SyncEvent(.verifyStarted(table: table))
     }
 
-    /// Rows of a range were compared; the counts are totals so far.
+    /// Rows of a range were compared; the counts of `result` are the totals so far.
     public static func rangeCompared(table: String, _ result: VerifyResult) -> SyncEvent {
         SyncEvent(.rangeCompared(table: table, result.rowCounts))
     }
@@ -28,7 +28,7 @@ extension SyncEvent {
 
     /// A purge ended.
     ///
-    /// An event without a table is for the purge of an account.
+    /// If the purge removed the rows of an account, the event has no table.
     public static func purgeFinished(table: String?, removed: Int) -> SyncEvent {
         SyncEvent(.purgeFinished(table: table, removed: removed))
     }
@@ -46,7 +46,8 @@ extension SyncEvent {
         SyncEvent(.rowsChanged(table: table, applied: applied))
     }
 
-    /// `initialize` is converting rows to a changed model, or adding them to a search index; `applied` rows so far.
+    /// `initialize` is converting rows to a changed model, or indexing them for search; `applied`
+    /// rows are done.
     public static func rowsMoved(table: String, applied: Int) -> SyncEvent {
         SyncEvent(.rowsMoved(table: table, applied: applied))
     }

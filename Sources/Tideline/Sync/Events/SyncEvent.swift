@@ -1,8 +1,8 @@
-// SyncEvent: a step of a push, a pull or another long call, as a type that can grow.
+// SyncEvent: an event of a push, a pull or another long call. Later versions can add kinds.
 
 /// An event of a push, a pull, a verification, a purge or a check.
 ///
-/// Later versions may add kinds; ignore unknown ones.
+/// Later versions may add kinds; ignore the kinds that your app does not know.
 ///
 /// ```swift
 /// for await event in client.syncContext.events {
@@ -50,11 +50,12 @@ public struct SyncEvent: Sendable, Hashable {
 
         /// A push began; `pending` operations are in the queue.
         public static let pushStarted = Self(.pushStarted)
-        /// The server accepted an operation: `operation` of the row `itemID` in `table`.
+        /// The server accepted an `operation` on the row `itemID` of `table`.
         public static let operationCompleted = Self(.operationCompleted)
-        /// An operation is parked, because the server rejected it, or because it cannot be sent.
+        /// An operation is parked because the server rejected it, or because it cannot be sent.
         public static let operationParked = Self(.operationParked)
-        /// A push ended; `completed` operations were accepted, and `parked` operations wait for the app.
+        /// A push ended; `completed` operations were accepted, and `parked` operations wait for the
+        /// app.
         public static let pushFinished = Self(.pushFinished)
         /// A pull of `table` began.
         public static let pullStarted = Self(.pullStarted)
@@ -62,45 +63,49 @@ public struct SyncEvent: Sendable, Hashable {
         public static let pageApplied = Self(.pageApplied)
         /// A pull of `table` ended.
         public static let pullFinished = Self(.pullFinished)
-        /// A pull that had started ended with an error of this `code`; the pages that were stored are kept.
+        /// A pull that had started ended with an error of this `code`; the pages that it stored are
+        /// kept.
         public static let pullFailed = Self(.pullFailed)
         /// The server was restored from a backup, or its database was replaced.
         ///
-        /// `lost` rows of all tables on this device are missing on the server, or are there only in an older
-        /// state.
+        /// Rows that are on this device, `lost` in all tables together, are missing on the server
+        /// or have an older state there.
         public static let restoredServer = Self(.restoredServer)
-        /// The tables of the app were compared with those of the server, because a response had a different
-        /// `Tideline-Schema` than before: `differences` were found.
+        /// The tables of the app were compared with the server's tables, and `differences` were
+        /// found.
         ///
-        /// ``SyncContext/knownSchemaDifferences`` has them.
+        /// The comparison runs because a response had another `Tideline-Schema` than before. For
+        /// the result, see ``SyncContext/knownSchemaDifferences``.
         public static let schemaCompared = Self(.schemaCompared)
         /// A verification of `table` began.
         public static let verifyStarted = Self(.verifyStarted)
-        /// Rows of a range that differs were compared.
+        /// The rows of a range that differs were compared.
         ///
-        /// So far, `missing`, `different` and `surplus` rows were found, and `repaired` rows match the server
-        /// again.
+        /// So far, the verification has found `missing`, `different` and `surplus` rows, and
+        /// `repaired` rows match the server again.
         public static let rangeCompared = Self(.rangeCompared)
-        /// A verification of `table` ended; its counts are those of its ``VerifyResult``.
+        /// A verification of `table` ended; the event has the counts of its ``VerifyResult``.
         public static let verifyFinished = Self(.verifyFinished)
         /// A verification that had started ended with an error of this `code`.
         public static let verifyFailed = Self(.verifyFailed)
-        /// A purge ended: `removed` rows of `table` were removed from the device, or without a table, those of
-        /// an account.
+        /// A purge ended and removed `removed` rows of `table`, or of an account if there is no
+        /// table, from the device.
         public static let purgeFinished = Self(.purgeFinished)
-        /// A purge, or the purge of an account, is running: `removed` rows of `table` so far.
+        /// A purge of a table or of an account is running; it has removed `removed` rows of `table`
+        /// so far.
         ///
-        /// Reported every 500 rows, before the purge takes effect.
+        /// The event is reported every 500 rows, before the purge takes effect.
         public static let rowsRemoved = Self(.rowsRemoved)
-        /// A list of changes or a transaction of the app is running: `applied` rows of `table` have been
-        /// changed so far.
+        /// A list of changes or a transaction of the app is running; it has changed `applied` rows
+        /// of `table` so far.
         ///
-        /// Reported every 500 rows, before any of the changes takes effect.
+        /// The event is reported every 500 rows, before any of the changes takes effect.
         public static let rowsChanged = Self(.rowsChanged)
-        /// `initialize` is converting the rows of `table` to a changed model, or adding them to a search index:
-        /// `applied` rows so far.
+        /// `initialize` is converting the rows of `table` to a changed model, or adding them to a
+        /// search index; it has processed `applied` rows so far.
         ///
-        /// Reported every 500 rows, or every 2,000 of a search index, before the change takes effect.
+        /// The event is reported every 500 rows, or every 2,000 rows of a search index, before the
+        /// change takes effect.
         public static let rowsMoved = Self(.rowsMoved)
         /// A check of the store began.
         public static let checkStarted = Self(.checkStarted)
@@ -112,7 +117,7 @@ public struct SyncEvent: Sendable, Hashable {
         public static let checkFailed = Self(.checkFailed)
     }
 
-    /// The data of an event, by kind.
+    /// The data of an event; each kind has its own case.
     package enum Payload: Sendable, Hashable {
         case pushStarted(pending: Int)
         case operationCompleted(OperationInfo)
@@ -259,17 +264,17 @@ extension SyncEvent {
         if case .checkFinished(let problems) = payload { problems } else { nil }
     }
 
-    /// The number of rows that a restored server has lost.
+    /// The number of rows on this device that the restored server has lost.
     public var lost: Int? {
         if case .restoredServer(let lost) = payload { lost } else { nil }
     }
 
-    /// The number of differences between the tables of the app and those of the server.
+    /// The number of differences between the app's tables and the server's tables.
     public var differences: Int? {
         if case .schemaCompared(let differences) = payload { differences } else { nil }
     }
 
-    /// The code of the error that ended the operation.
+    /// The code of the error that ended a pull, a verification or a check.
     public var code: SyncError.Code? {
         if case .pullFailed(_, let code) = payload { return code }
         if case .verifyFailed(_, let code) = payload { return code }

@@ -1,10 +1,10 @@
-// SyncEvents: delivers the events of pushes and pulls to their listeners.
+// SyncEvents: delivers the events of a client to its listeners.
 
 import Synchronization
 
-/// A hub that sends every event to every listener.
+/// A hub that sends each event to all listeners.
 ///
-/// A slow listener misses the oldest events.
+/// If a listener is slow, its oldest events are dropped.
 final class SyncEvents: Sendable {
     private struct State {
         var next = 0

@@ -1,19 +1,20 @@
-// SyncLog: the log of a client, with the levels and the metadata of swift-log, but without that package.
+// SyncLog: the log of a client. It has the levels and metadata of swift-log, but does not use that
+// package.
 //
-// A message is a fixed sentence; variable parts are in its metadata. Neither ever contains the contents
-// of a row, a token or a query.
+// A message is a fixed sentence; everything variable is in its metadata. Neither one ever contains
+// the contents of a row, a token or a query.
 
 /// The level of a log entry, with the names that swift-log uses.
 public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
     /// Each request, page and accepted operation.
     case trace
-    /// Pushes and pulls as they start and end.
+    /// The start and end of pushes and pulls.
     case debug
     /// Temporary conditions that require no action, such as an unreachable server.
     case info
     /// Events that an app may want to show.
     case notice
-    /// Conditions that require the app to act: a rejected operation, a rejected pull.
+    /// Conditions that require the app to act, such as a rejected operation or a rejected pull.
     case warning
     /// Currently not used by the client.
     case error
@@ -46,13 +47,14 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
 /// }
 /// ```
 public protocol SyncLog: Sendable {
-    /// Writes an entry.
+    /// Writes an entry to the log.
     ///
-    /// It is called on any thread, possibly on several at the same time, and should not block.
+    /// The client calls it on any thread, possibly on several threads at the same time. It should
+    /// not block.
     func log(level: SyncLogLevel, message: StaticString, metadata: [String: String])
 }
 
-/// A log entry that is not yet written.
+/// A log entry that has not been written yet.
 package struct SyncLogEntry: Sendable {
     package var level: SyncLogLevel
     package var message: StaticString

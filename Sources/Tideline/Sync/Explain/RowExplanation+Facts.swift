@@ -1,12 +1,12 @@
 // RowExplanation+Facts: derives the reasons for a row's state from the facts in the store.
 //
-// Pure: facts in, reasons out. A message has no contents of rows.
+// Pure. Facts go in, reasons come out. A message never has the contents of a row.
 
 import Foundation
 import TidelineCore
 
 extension RowExplanation {
-    /// Explains a row by its facts.
+    /// Explains the state of a row from its facts.
     package init(_ facts: RowFacts) {
         self.init(table: facts.table, itemID: facts.itemID, reasons: [])
         addPresence(facts)

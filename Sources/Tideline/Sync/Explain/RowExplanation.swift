@@ -1,6 +1,6 @@
-// RowExplanation: the reasons for the state of a row on the device, as sentences and codes.
+// RowExplanation: the reasons for a row's state on the device, as sentences and codes.
 
-/// An explanation of why a row is on this device, is missing, is outdated, or was not sent.
+/// An explanation of why a row is on this device, is missing, is out of date, or was not sent.
 ///
 /// ```swift
 /// let why = try await client.syncContext.explain(table: "TodoItem", id: milk.id)
@@ -11,13 +11,13 @@
 /// // The query 'openItems' contains the row.
 /// ```
 ///
-/// It contains no values of the row except its id and its versions.
+/// The explanation contains no values of the row except its id and its versions.
 public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
-    /// One fact and what it means.
+    /// A fact, and what it means.
     public struct Reason: Sendable, Hashable, CustomStringConvertible {
-        /// The kind of fact.
+        /// The code that identifies the kind of fact.
         public var code: Code
-        /// The fact in one or two sentences, and how to fix it if something is wrong.
+        /// The fact in one or two sentences, with the remedy if something is wrong.
         public var message: String
 
         /// The message.
@@ -36,35 +36,39 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let absent = Self("absent")
         /// An operation was never sent.
         public static let unsent = Self("unsent")
-        /// An operation was sent and its outcome is not yet known; it is sent again unchanged.
+        /// An operation was sent, and its outcome is not known yet; it is resent unchanged.
         public static let attempted = Self("attempted")
         /// An attempt may have taken effect on the server although its outcome was never received.
         public static let outcomeUnknown = Self("outcomeUnknown")
-        /// The server rejected an operation, which waits for a decision of the app.
+        /// The server rejected an operation, which waits for the app.
         public static let parked = Self("parked")
         /// An operation in the queue cannot be read.
         public static let damaged = Self("damaged")
-        /// An operation is sent after the previous one of the row.
+        /// An operation has to wait for the previous operation on the row.
         public static let behind = Self("behind")
         /// The version of the server's row that the local change is based on.
         public static let basis = Self("basis")
-        /// A newer state of the server is known, and is used when the operations are complete.
+        /// A newer state of the row on the server is known, and is used when the operations are
+        /// complete.
         public static let newerOnServer = Self("newerOnServer")
         /// The row is unchanged since the server sent it with a version.
         public static let serverVersion = Self("serverVersion")
-        /// The values of the row may differ from those that the server sent with its version.
+        /// The values of the row may differ from the values that the server sent with the row's
+        /// version.
         public static let changedHere = Self("changedHere")
-        /// The server never sent the row, and no operation is pending; or the row's table stays on the device.
+        /// The server has never sent the row and no operation is pending, or the row's table stays
+        /// on the device.
         public static let localOnly = Self("localOnly")
         /// A restored server has lost the row, or has only an older state of it.
         public static let lost = Self("lost")
-        /// The row was pulled before the server was restored, and has not been requested since.
+        /// The row was pulled before the server was restored, and has not been requested since
+        /// then.
         public static let formerEpoch = Self("formerEpoch")
-        /// The queries that contain the row.
+        /// The queries that hold the row.
         public static let held = Self("held")
-        /// No query contains the row.
+        /// No query holds the row.
         public static let unheld = Self("unheld")
-        /// The table was never pulled.
+        /// The table has never been pulled.
         public static let neverPulled = Self("neverPulled")
         /// The pull of a query is incomplete.
         public static let reading = Self("reading")
@@ -72,7 +76,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let otherEndpoint = Self("otherEndpoint")
         /// No pull has returned the row.
         public static let notPulled = Self("notPulled")
-        /// The time of the table's last pull; later changes are not on this device.
+        /// The time of the table's last pull; changes made after it are not on this device.
         public static let lastPull = Self("lastPull")
 
         /// The name of the code.
@@ -83,7 +87,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
     public var table: String
     /// The row's id.
     public var itemID: String
-    /// The reasons, the most important first.
+    /// The reasons, with the most important one first.
     public var reasons: [Reason]
 
     /// Whether the row is on this device.
@@ -92,6 +96,6 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
     /// Returns whether a reason has this code.
     public func has(_ code: Code) -> Bool { reasons.contains { $0.code == code } }
 
-    /// The reasons, one on each line.
+    /// The messages of all reasons, one on each line.
     public var description: String { reasons.map(\.message).joined(separator: "\n") }
 }

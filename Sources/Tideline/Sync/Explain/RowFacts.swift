@@ -1,10 +1,10 @@
-// RowFacts: the data of an explanation.
+// RowFacts: the facts from which a row's state is explained.
 
 package import Foundation
 import Synchronization
 package import TidelineCore
 
-/// The facts about one row from one read of the store, for an explanation.
+/// The facts about one row for an explanation, taken from one read of the store.
 package struct RowFacts: Sendable {
     /// The progress of the pulls of a query id.
     package struct Query: Sendable {
@@ -22,7 +22,7 @@ package struct RowFacts: Sendable {
         /// Whether some rows of the query have not been pulled yet.
         var isUnfinished: Bool { !hasCursor || hold?.isReading != false }
 
-        /// The bits in the masks of the query's rows.
+        /// The bits that the query has in the masks of its rows.
         var bits: Int64 { hold.map { $0.bit | ($0.formerBits ?? 0) } ?? 0 }
     }
 
@@ -50,7 +50,8 @@ package struct RowFacts: Sendable {
     package var row: Row?
     /// Whether the row's table stays on the device.
     package var isOfLocalTable = false
-    /// Whether the row's values may differ from those that the server sent with its version.
+    /// Whether the row's values may differ from the values that the server sent with the row's
+    /// version.
     package var isUncertain = false
     /// The membership mask; nil if no query has reported the row.
     package var membershipBits: Int64?
@@ -59,7 +60,8 @@ package struct RowFacts: Sendable {
     package var rejection: Rejection?
     /// The state of the row on the restored server, if the server has lost it.
     package var lost: Lost?
-    /// Whether the row was pulled before the server was restored, and has not been requested since.
+    /// Whether the row was pulled before the server was restored, and has not been requested since
+    /// then.
     package var isOfFormerEpoch = false
     /// The queries of the table that have an id, ordered by id.
     package var queries: [Query] = []
@@ -147,7 +149,7 @@ extension RowExplanation {
     init(_ id: String, in table: String, _ engine: SyncEngine) async throws {
         let endpoint = try? engine.remote.get().endpoint.key
         var facts = try await engine.read { try RowFacts($0, table, id, endpoint: endpoint) }
-        // The time of a pull without changes is not stored.
+        // The time of a pull that changed nothing is not stored, so it comes from memory.
         facts.lastPull = engine.lastPulls.withLock { $0[table] } ?? facts.lastPull
         self.init(facts)
     }

@@ -1,10 +1,10 @@
-// EventStreamParser: server-sent events (HTML standard, section 9.2).
+// EventStreamParser: parses server-sent events (HTML standard, section 9.2).
 
 /// An event of a server-sent event stream.
 package struct ServerSentEvent: Sendable, Hashable {
     package var name: String
     package var data: String
-    /// The value of `Last-Event-ID` for a reconnection; nil before the first id.
+    /// The value of `Last-Event-ID` for a reconnection; nil before the first event with an id.
     package var lastID: String?
 
     package init(name: String, data: String, lastID: String?) {
@@ -22,7 +22,7 @@ package struct EventStreamParser: Sendable {
     private var lastID: String?
     private var endedWithReturn = false
     private var isFirstLine = true
-    /// Whether a line exceeded the limit, so that the stream is abandoned.
+    /// Whether a line exceeded the length limit, in which case the stream is abandoned.
     package private(set) var isTooLong = false
 
     /// The maximum length of a line, in bytes.
@@ -30,7 +30,7 @@ package struct EventStreamParser: Sendable {
 
     package init() {}
 
-    /// Parses bytes; returns the events that they complete.
+    /// Parses bytes, and returns the events that these bytes complete.
     package mutating func receive(_ bytes: some Sequence<UInt8>) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         for byte in bytes where !isTooLong {

@@ -1,4 +1,4 @@
-// LiveEvents: the server's notifications that a table changed, from `GET /$events`.
+// LiveEvents: reads the notifications about changed tables that the server sends in `GET /$events`.
 
 import Foundation
 import Synchronization
@@ -7,28 +7,28 @@ import TidelineCore
 /// A reader of the server's event stream.
 struct LiveEvents: Sendable {
     enum Failure: Error {
-        /// The transport has no streams, or the server never sent one.
+        /// The transport does not support streams, or the server has never sent one.
         ///
-        /// Changes are pulled on schedule, and the events are requested again later.
+        /// Changes are pulled on schedule, and the event stream is requested again later.
         case unsupported
-        /// The server lacks one of the tables, or has no events.
+        /// The server lacks one of the tables, or does not support events.
         case notFound
         /// Nothing arrived for too long, or the response was not an event stream.
         case broken
     }
 
-    /// The number of tables for which a server reports changes in one stream; further tables are pulled on
-    /// schedule.
+    /// The maximum number of tables for which a server reports changes in one stream; further
+    /// tables are pulled on schedule.
     static let tablesMax = 64
 
     let remote: RemoteService
     let tables: [String]
-    /// The id of the last event, so that the server reports the later events.
+    /// The id of the last event, which tells the server from where to continue.
     let place: LastEventID
 
-    /// Calls `opened` once the stream is open, and `changed` for each table that an event names.
+    /// Calls `opened` when the stream is open, and `changed` for each table that an event reports.
     ///
-    /// - Throws: An error when the stream ends, for any reason.
+    /// - Throws: An error when the stream ends, whatever the reason.
     func listen(
         opened: @escaping @Sendable () -> Void,
         changed: @escaping @Sendable (String) -> Void
@@ -50,7 +50,7 @@ struct LiveEvents: Sendable {
                 throw Failure.broken
             }
             group.addTask {
-                // A connection that broke without notice is detected by its silence.
+                // A connection that broke without notice is detected because no data arrives.
                 while silence.wasBroken() {
                     try await remote.environment.sleep(remote.limits.liveSilenceMax)
                 }
@@ -73,12 +73,14 @@ struct LiveEvents: Sendable {
         case 200 where type.hasPrefix("text/event-stream"):
             remote.signs.learn(.events)
             return stream
-        // A server that has sent events before still supports them, so the response came from something else.
+        // A server that has sent events before still supports them, so this response does not come
+        // from it.
         case _ where remote.signs.known.contains(.events): throw Failure.broken
-        // A server never answers a request for events with a redirect.
+        // A server never responds to a request for events with a redirect.
         case 300..<400, 401, 403, 407, 408, 429, 500, 502...: throw Failure.broken
         case 404: throw Failure.notFound
-        // A server without events responds with a page, a list, or its usual response to unknown paths.
+        // A server that does not support events responds with a page, a list, or its usual response
+        // to unknown paths.
         default: throw Failure.unsupported
         }
     }
@@ -88,7 +90,7 @@ struct LiveEvents: Sendable {
     }
 }
 
-/// A flag that shows whether data arrived since the last check.
+/// A flag that shows whether data has arrived since the last check.
 private final class Silence: Sendable {
     private let isBroken = Mutex(true)
 
@@ -113,7 +115,7 @@ final class LastEventID: Sendable {
 }
 
 extension RemoteService {
-    /// Opens the event stream for tables, after the last event that was received.
+    /// Opens the event stream for tables, starting after the last event that was received.
     func events(of tables: [String], after id: String?) async throws -> TransportStream {
         var headers: HTTPFields = ["Accept": "text/event-stream", "Cache-Control": "no-store"]
         headers["ZUMO-API-VERSION"] = dialect.protocolVersion

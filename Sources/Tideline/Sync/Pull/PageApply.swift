@@ -1,20 +1,21 @@
-// PageApply: stores rows, removals and query membership of a page.
+// PageApply: stores a page's rows and removals, and updates the query membership of the rows.
 //
-// A row with pending operations is not changed. The server's row is stored separately, so that the cursor can
-// advance and the row is not forgotten. A row is removed when no query contains it.
+// A row with pending operations is not changed. Instead, the server's row is stored separately, so
+// that the cursor can advance without losing the row. A row is removed when no query holds it.
 
 import TidelineCore
 
-/// The application of pulled pages to one table, in the transaction of the query's cursor.
+/// The application of pulled pages to one table, in the transaction that also stores the query's
+/// cursor.
 struct PageApply {
     let queue: QueueTransaction
     let table: String
     /// The bit of the query.
     let bit: Int64
-    /// The bit to clear for a row that the query no longer contains; 0 if other queries with the same bit may
-    /// contain the row.
+    /// The bit to clear if the query no longer holds a row; 0 if other queries with the same bit
+    /// may hold the row.
     private let leavingBit: Int64
-    /// The bits of former reads during a complete read; otherwise nil.
+    /// The bits of former reads, while a complete read is running; otherwise nil.
     let formerBits: Int64?
     /// The bits of all other queries of the table.
     private let otherBits: Int64
@@ -25,8 +26,8 @@ struct PageApply {
     /// The rows from before the server was restored; nil if there are none.
     private let former: FormerRows?
     private var hasFormer: Bool { former != nil }
-    /// The bit that flagged rows keep at the end of a read, because they may belong to another account; 0 if only
-    /// one account uses the table.
+    /// The bit that flagged rows keep at the end of a read because they may belong to another
+    /// account; 0 if only one account uses the table.
     private let unclaimedBit: Int64
 
     init(queue: QueueTransaction, table: String, hold: QueryHold) throws {
@@ -44,7 +45,7 @@ struct PageApply {
         unclaimedBit = isShared ? MembershipMask.withoutID : 0
     }
 
-    /// The numbers of stored and removed rows.
+    /// The numbers of rows that were stored and removed.
     struct Counts: Sendable, Hashable {
         var applied = 0
         var removed = 0
@@ -64,10 +65,10 @@ struct PageApply {
         }
     }
 
-    /// Stores the rows of a page, in order; see the other method for `since`.
+    /// Stores the rows of a page, in order; for `since`, see the method for an array of rows.
     func apply(_ page: PulledPage, since: Timestamp?) throws -> Counts {
         guard let cells = page.cells else { return try apply(page.rows, since: since) }
-        // The device has no stored facts about these rows, or they do not matter: the rows are stored
+        // If the device has stored no facts that matter for these rows, the rows are stored
         // unchanged.
         guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty, lost.isEmpty,
             !hasFormer
@@ -83,9 +84,9 @@ struct PageApply {
 
     /// Stores rows, in order.
     ///
-    /// `since` is the time from which the page was requested. Rows of exactly that time were stored by the
-    /// previous pull, and are counted only if they differ. Rows that are already stored are not written again.
-    /// Rows without a usable id are skipped and counted.
+    /// `since` is the time from which the page was requested. The previous pull has already stored
+    /// rows of exactly that time, so they count only if they differ. Rows that are already stored
+    /// are not written again. Rows without a usable id are skipped and counted.
     func apply(_ rows: [Row], since: Timestamp?) throws -> Counts {
         var counts = Counts()
         var puts: [Row] = []
@@ -108,7 +109,8 @@ struct PageApply {
                 try meetLost(row, removal, text, &counts)
                 continue
             }
-            // Puts and deletes are done in runs, so that the later of two rows with the same id is stored.
+            // Rows are stored and removed in runs, so that the later of two rows with the same id
+            // wins.
             if removal == .changed {
                 try store(&puts, &counts)
                 try remove(&deletes, &counts)
@@ -135,7 +137,7 @@ struct PageApply {
                 if formerBits == nil || isBoundary, let version = stored?.version,
                     version == row.version, own & bit != 0, own & MembershipMask.former == 0
                 {
-                    // On a page of changes this is the response to this device's own push.
+                    // On a page of changes, this row is the result of this device's own push.
                     if !isBoundary { counts.applied += 1 }
                     continue
                 }
@@ -182,7 +184,8 @@ struct PageApply {
         rows.removeAll(keepingCapacity: true)
     }
 
-    /// Removes rows that the server has deleted, and applies the delete rules of the local records that refer to them.
+    /// Removes rows that the server has deleted, and applies the delete rules of local records that
+    /// refer to them.
     private func remove(_ ids: inout [Value], _ counts: inout Counts) throws {
         guard !ids.isEmpty else { return }
         let removed = try store.delete(ids: ids, in: table)
@@ -197,13 +200,13 @@ struct PageApply {
 
     private func isRecordedLost(_ id: String) throws -> Bool {
         if !lost.isEmpty, lost.contains(ItemKey(id)) { return true }
-        // While there are rows from before a restore, any page may have found more lost rows.
+        // While there are rows from before a restore, any page may have recorded more lost rows.
         return try hasFormer && queue.reader.lostRecords.record(table, id) != nil
     }
 
     /// Returns whether the restored server has lost a row that was pulled before the restore.
     ///
-    /// If so, the row is not changed, and the server's row is stored with the record of the loss.
+    /// If so, records the loss together with the server's row, and leaves the local row unchanged.
     private func isLost(_ row: Row, _ id: Value, _ counts: inout Counts) throws -> Bool {
         guard let stored = try store.row(id: id, in: table), let own = MembershipMask.bits(stored),
             own & MembershipMask.former != 0,
@@ -226,7 +229,7 @@ struct PageApply {
 
     /// Handles a row that is recorded as lost.
     ///
-    /// If the server has a different state of it, the row remains lost until the app decides.
+    /// If the server has a different state of the row, the row remains lost until the app decides.
     private func meetLost(
         _ row: Row,
         _ removal: Removal?,
@@ -241,7 +244,8 @@ struct PageApply {
         else { return try queue.lostRecords.remove(table, id) }
         let isTombstone = row[SystemColumn.deleted] == true
         if removal == .deleted || isTombstone && !stored.isLater(than: row) {
-            // Another device sent the row again, and it was deleted since; or it was deleted after the restore.
+            // Either another device resent the row and it was deleted later, or the row was deleted
+            // after the restore.
             try queue.lostRecords.remove(table, id)
             var deleted = [key]
             return try remove(&deleted, &counts)
@@ -265,7 +269,7 @@ struct PageApply {
 
     /// Clears bits in a row's mask.
     ///
-    /// A row without any bit is removed, unless it has pending operations or is lost.
+    /// If no bit is left, the row is removed, unless it has pending operations or is lost.
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = MembershipMask.bits(row) ?? 0
@@ -292,9 +296,10 @@ struct PageApply {
         if removal == .changed { return try release(key, leavingBit, &counts) }
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         if let stored = try store.row(id: key, in: table), removal == nil {
-            // The server has returned the row since the restore, so the state that later replaces the operation
-            // is a new one. A tombstone earlier than the base row comes from the backup. The flag stays, so that the
-            // row is requested once its operations are complete.
+            // The server has returned the row since the restore, so the state that will replace the
+            // operation is new. A tombstone that is older than the base row comes from the backup.
+            // In that case the flag stays, so that the row is requested when its operations are
+            // complete.
             let mask = MembershipMask.bits(stored) ?? 0
             let isOfBackup =
                 mask & MembershipMask.former != 0 && row[SystemColumn.deleted] == true
@@ -303,8 +308,9 @@ struct PageApply {
             if shown != mask { try store.setMask(shown, of: stored, in: table) }
         }
         let server = removal == .deleted ? .pulledDeletion : ServerState(row)
-        // This state replaces any earlier one, because no push runs during a pull and a page is always the
-        // newest state. After a restore its time may be earlier, or it may even be the base row.
+        // This state replaces any earlier one, because no push runs during a pull and a page always
+        // has the newest state. After a restore, the state may have an earlier time, or may even be
+        // the base row.
         let latest = isBase(server, basis.base) ? nil : server
         guard latest != basis.latest else { return }
         basis.latest = latest
@@ -313,7 +319,7 @@ struct PageApply {
 
     /// Returns whether a state of the server is the base row.
     ///
-    /// A server that adds or renames a column returns the same version with more values.
+    /// If a column is added or renamed, the server returns the same version with more values.
     private func isBase(_ server: ServerState, _ base: Row?) -> Bool {
         guard let base, let version = base.version, version == server.version else { return false }
         guard let row = server.row else { return true }
@@ -322,7 +328,8 @@ struct PageApply {
 
     // MARK: - The end of a read
 
-    /// Ends a complete read: removes the rows that it did not return and that no other query contains.
+    /// Ends a complete read, and removes the rows that it did not return and that no other query
+    /// holds.
     func endReading() throws -> Counts {
         var counts = Counts()
         guard let formerBits else { return counts }
@@ -348,7 +355,8 @@ struct PageApply {
 
     /// Sets the bit of this query for a row that only this device has.
     ///
-    /// The read could not return the row. Once the server has accepted the row, the query returns it.
+    /// The read could not return the row. After the server has accepted the row, the query will
+    /// return it.
     private func hold(_ id: Value, insteadOf bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = MembershipMask.bits(row) ?? 0
@@ -358,7 +366,7 @@ struct PageApply {
         try store.setMask(newMask, of: row, in: table)
     }
 
-    /// Removes rows that no query contains after a response to a push.
+    /// Removes the rows that no query holds anymore after a response to a push.
     func removeRowsWithoutQuery() throws -> Counts {
         var counts = Counts()
         guard try queue.reader.membership.hasRowsWithoutQuery(table) else { return counts }
@@ -368,10 +376,12 @@ struct PageApply {
         return counts
     }
 
-    /// Ends a read without a query id; removes the rows that match the filter and were not returned.
+    /// Ends a read without a query id, and removes the rows that match the filter and were not
+    /// returned.
     ///
-    /// Without a filter, this applies to every row that the account may see, whatever queries contain it. A row that
-    /// only this device has stays until a later read without a query id does not return it.
+    /// Without a filter, this applies to every row that the account may see, regardless of the
+    /// queries that hold it. A row that only this device has stays until a later read without a
+    /// query id does not return it.
     func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
         let otherAccountBits = try queue.unmasked.otherAccountBits(table)
@@ -390,7 +400,8 @@ struct PageApply {
         return counts
     }
 
-    /// Calls `body` with batches of the ids that match a filter, so that `body` may remove the rows.
+    /// Calls `body` with batches of the ids that match a filter, so that `body` may remove the
+    /// rows.
     private func eachID(_ filter: Filter?, _ body: (Value) throws -> Void) throws {
         var last: Value?
         while true {
@@ -421,7 +432,7 @@ struct PageApply {
         )
     }
 
-    /// Returns a condition that tests a bit: the mask divided by the bit is odd.
+    /// Returns a condition that tests whether a mask has a bit: the mask divided by the bit is odd.
     private static func holds(_ bit: Int64) -> QueryExpression {
         let mask = QueryExpression(.field(MembershipMask.name))
         let quotient = QueryExpression(
@@ -454,7 +465,7 @@ enum Removal: Hashable {
     }
 }
 
-/// The rows that a read returned, by a hash of their ids: 16 bytes for each.
+/// The rows that a read returned, as hashes of their ids with 16 bytes each.
 struct PulledIDs: Sendable {
     private var hashes: Set<UInt64> = []
 
@@ -465,11 +476,11 @@ struct PulledIDs: Sendable {
 
     /// Returns whether the read returned a row.
     ///
-    /// A hash collision, once in many millions of reads, makes this true for a row that was not returned; the
-    /// next read removes that row.
+    /// Once in many millions of reads, a hash collision makes this true for a row that was not
+    /// returned. The next read removes that row.
     func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id.utf8)) }
 
-    /// FNV-1a: the same hash for the same bytes.
+    /// Returns the FNV-1a hash of bytes.
     private static func hash(_ id: some Sequence<UInt8>) -> UInt64 {
         var hash: UInt64 = 14_695_981_039_346_656_037
         for byte in id { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }

@@ -1,18 +1,20 @@
-// PullCursor: the cursor of a query id, with the facts on which its validity depends; QueryHold: the
-// bit by which the rows of the query are known.
+// PullCursor: the cursor of a query id, with the facts that its validity depends on. QueryHold: the
+// bit that identifies the rows of the query.
 //
-// Both are stored in MS_TableConfig, a row for each part, in the transaction of the page that moved it.
+// Both are stored in MS_TableConfig, with one row for each part, in the same transaction as the
+// page that changes them.
 
-/// The cursor of a query id: where its next pull resumes.
+/// The cursor of a query id, which says where the query's next pull resumes.
 ///
-/// It is valid only for the filter, the endpoint and the epoch that it was created with. On another server, or
-/// after a restore, there may be earlier changes that the device has never received.
+/// A cursor is valid only for the filter, the endpoint and the epoch that it was created with.
+/// Another server, or the same server after a restore, may have earlier changes that the device has
+/// never received.
 package struct PullCursor: Sendable, Hashable {
     /// The starting point of the next request.
     package enum Position: Sendable, Hashable {
-        /// The beginning: all rows are requested.
+        /// The beginning, where all rows are requested.
         case start
-        /// Rows with this `updatedAt` or a later one, as the server wrote it.
+        /// Rows whose `updatedAt` is this time or later, as the server wrote it.
         case time(String)
         /// The request of a next link or a delta link.
         case link(String)
@@ -21,14 +23,14 @@ package struct PullCursor: Sendable, Hashable {
     package var position: Position
     /// The epoch of the server's database; nil if the server sends none.
     package var epoch: String?
-    /// The query as it is sent to the server.
+    /// The query in the form in which it is sent to the server.
     package var fingerprint: String
-    /// The server and the path before `/tables`, normalized.
+    /// The server, and the path before `/tables`, in normalized form.
     package var endpoint: String
 
-    /// A part of the cursor, by the `keyType` of its row.
+    /// A part of the cursor, whose raw value is the `keyType` of its row.
     ///
-    /// The constants below are the other values of `keyType`.
+    /// The constants below are other values of `keyType`.
     package enum Part: Int, Sendable, CaseIterable {
         case time = 0
         case fingerprint = 1
@@ -37,39 +39,42 @@ package struct PullCursor: Sendable, Hashable {
         case link = 7
     }
 
-    /// The `keyType` of the time of a table's last pull, which is only displayed.
+    /// The `keyType` of the time of a table's last pull, which is only for display.
     package static let lastPullType = 3
 
     /// The `keyType` of the page size that suits the network connection to an endpoint.
     package static let pageRowsType = 6
 
-    /// The `keyType` of the generation of the server at an endpoint; its row belongs to no table.
+    /// The `keyType` of the generation of the server at an endpoint, whose row belongs to no table.
     package static let generationType = 12
 
     /// The `keyType` of the epoch of a table's rows at an endpoint.
     package static let tableEpochType = 13
 
-    /// The `keyType` of the flag that rows from before a restore of the server may be present.
+    /// The `keyType` of the flag that a table may have rows from before a restore of the server.
     package static let formerRowsType = 14
 
     /// The `keyType` of the latest commit of a table that the device knows.
     package static let knownUntilType = 15
 
-    /// The `keyType` of the identifier that distinguishes a store's file from a copy; its row belongs to no
-    /// table.
+    /// The `keyType` of the identifier that distinguishes a store's file from a copy, whose row
+    /// belongs to no table.
     package static let fileIdentityType = 16
 
-    /// The `keyType` of the only account that pushed to a table or pulled it; empty if there are several,
-    /// or if rows were sent without an account.
+    /// The `keyType` of the only account that pushed to a table or pulled it; the value is empty if
+    /// there are several accounts, or if rows were sent without an account.
     package static let senderType = 17
 
-    /// The `keyType` of the epoch in the first responses to a push of a table that the device had not pulled.
+    /// The `keyType` of the epoch in the first responses to pushes to a table that the device has
+    /// not pulled yet.
     package static let firstSentEpochType = 18
 
-    /// The `keyType` of the account that read a table last; empty if none was signed in.
+    /// The `keyType` of the account that last read a table; the value is empty if no account was
+    /// signed in.
     package static let readerType = 19
 
-    /// The `keyType` of the flag that a table had rows of the server before an account was stored.
+    /// The `keyType` of the flag that a table had rows of the server before an account was first
+    /// stored.
     package static let unknownSenderType = 20
 
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {
@@ -95,11 +100,13 @@ package struct PullCursor: Sendable, Hashable {
 
 /// The bit of a query in the membership masks of rows.
 ///
-/// A complete read of a query uses a different bit. A row that the read does not return has only the former bits, which
-/// are cleared at the end. The read can therefore be interrupted at any time.
+/// Each complete read of a query uses a new bit. If the read does not return a row, the row has
+/// only former bits, which are cleared at the end of the read. A read can therefore be interrupted
+/// at any time.
 package struct QueryHold: Sendable, Hashable {
     package var number: Int
-    /// The bits of former reads during a complete read, 0 for the first read; otherwise nil.
+    /// The bits of former reads, while a complete read is running (0 for the first read); otherwise
+    /// nil.
     package var formerBits: Int64?
 
     package var bit: Int64 { 1 << Int64(number) }
@@ -115,12 +122,12 @@ package struct QueryHold: Sendable, Hashable {
     /// The number that all queries without an id share.
     package static let withoutID = 0
 
-    /// The number that queries share if all others are in use.
+    /// The number that queries share if all other numbers are in use.
     ///
-    /// Rows that only these queries contain are stored until a purge.
+    /// Rows that only these queries hold stay on the device until a purge.
     package static let shared = 61
 
-    /// Returns the numbers for a complete read of a query.
+    /// Returns the number and the former bits for a complete read of a query.
     ///
     /// - Parameters:
     ///   - former: The query's previous number.
@@ -133,11 +140,12 @@ package struct QueryHold: Sendable, Hashable {
         return QueryHold(number: free ?? shared, formerBits: bits)
     }
 
-    /// The `keyType` of a query's number, of the former bits, and of a table's bits in use.
+    /// The `keyType` of a query's number; the next two are for its former bits and for a table's
+    /// bits in use.
     package static let numberType = 8
     package static let formerType = 9
     package static let takenType = 10
 
-    /// The `keyType` of the flag that rows without any bit may be present.
+    /// The `keyType` of the flag that a table may have rows without any bit.
     package static let rowsWithoutQueryType = 11
 }

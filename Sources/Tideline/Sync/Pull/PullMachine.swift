@@ -1,22 +1,23 @@
-// PullMachine: the requests of a pull.
+// PullMachine: decides which requests a pull sends.
 //
 // Pure. The order of calls:
 //
 //     start() -> { received(_:) | rejected() | failed(_:) | waited() }* -> applied() -> … -> .finish
 //
-// `applied()`: the page was accepted; the next request may be sent while it is stored.
+// After `applied()`, the next request may be sent while the accepted page is stored.
 //
-// The first request of a query asks for everything and for a link to the changes after it. If the
-// server sends one (delta), the client follows the pages of the list by their links, then the changes.
-// No change is missed, and rows that leave the query are reported.
+// The first request of a query asks for all rows and for a link to later changes. If the server
+// sends such a link (delta), the client follows the links of the list's pages, and then the link to
+// the changes. No change is missed, and rows that leave the query are reported.
 //
-// Otherwise a pull requests `updatedAt ge T` in the order of updatedAt, including tombstones. After a
-// page that advances T, it sends a new request from there: rows that change during the pull move to the
-// end and are sent again, however the server pages. Only if T does not advance (a page of equal times)
-// does it follow the server's next link.
+// Without delta links, a pull requests `updatedAt ge T` in the order of `updatedAt`, including
+// tombstones. After a page that advances T, it sends a new request from there. Rows that change
+// during the pull move to the end and are sent again, however the server divides the list into
+// pages. Only if T does not advance (a page of equal times) does the pull follow the server's next
+// link.
 //
-// If a cursor is no longer valid (a different epoch, an expired link, tombstones that are gone), the query restarts
-// from the beginning. docs/sync.md has the reasons.
+// If a cursor is no longer valid (a different epoch, an expired link, tombstones that are gone),
+// the query restarts from the beginning. The reasons are in docs/sync.md.
 
 import TidelineCore
 
@@ -30,21 +31,21 @@ package struct PullMachine: Sendable {
         case unproven(status: Int)
         case badPage
         case tooManyPages
-        /// The pull had restarted, and the cursor became invalid a second time.
+        /// The pull had already restarted, and the cursor became invalid again.
         case changingServer
-        /// The pull had restarted, and a page of changes had no link a second time.
+        /// The pull had already restarted, and a page of changes lacked a link again.
         case missingLink
     }
 
     package enum Action: Sendable, Hashable {
         /// Request rows from this time on.
         ///
-        /// Nil requests all rows, with a link to the later changes.
+        /// If the time is nil, all rows are requested, with a link to later changes.
         case request(from: String?)
         /// Request the page at this link.
         case follow(String)
         case wait(Duration)
-        /// Store the page and, in the same transaction, the cursor.
+        /// Store the page together with the cursor, in one transaction.
         case apply(PageStep)
         case finish(Failure?)
     }
@@ -69,9 +70,9 @@ package struct PullMachine: Sendable {
     private var pages = 0
     /// The number of rows in the next request.
     ///
-    /// Large pages are cheaper to store per row, and small pages lose less on a slow network. The time that a
-    /// page takes determines the size of the next one. A page that did not arrive completely is requested again
-    /// with fewer rows.
+    /// Rows of a large page are cheaper to store, and a slow network loses less with small pages.
+    /// Therefore the time that a page takes determines the size of the next page. If a page does
+    /// not arrive completely, it is requested again with fewer rows.
     package private(set) var pageRows: Int
 
     package init(
@@ -103,7 +104,7 @@ package struct PullMachine: Sendable {
         return request
     }
 
-    /// Handles a page that was read completely, `time` after its request.
+    /// Handles a page that was read completely; `time` is the time since its request.
     package mutating func received(_ page: PageSummary, after time: Duration = .zero) -> Action {
         guard case .asking(let request, _) = state else {
             preconditionFailure("received(_:) with nothing asked")
@@ -123,11 +124,12 @@ package struct PullMachine: Sendable {
             return apply(then: page.nextLink.flatMap { page.rowCount > 0 ? .follow($0) : nil })
         }
         if case .request(let from?) = request {
-            // If a server tracks changes, its list omits tombstones and the changes report them. If it has
-            // removed tombstones since the cursor, it cannot report all deletes.
+            // If a server tracks changes, its lists omit tombstones, and only the changes report
+            // them. If the server has removed tombstones since the cursor's time, it cannot report
+            // all deletes.
             if page.tracksChanges || isLater(page.horizon, than: from) { return restart() }
         }
-        // A list without a link tracks no changes, whatever its header field says.
+        // A list without a link does not track changes, whatever its header field says.
         let isTracked = page.tracksChanges && (page.nextLink ?? page.deltaLink) != nil
         if isFollowingChanges || request == .request(from: nil) && isTracked {
             return followChanges(page)
@@ -135,10 +137,10 @@ package struct PullMachine: Sendable {
         return followTime(page)
     }
 
-    /// Returns whether the same request would be repeated forever.
+    /// Returns whether the next request would be the same one, forever.
     private func leadsToItself(_ page: PageSummary, _ request: Action) -> Bool {
         guard case .follow(let link) = request else { return false }
-        // An empty page ends a list, even if it has a link.
+        // An empty page ends a list even if it has a link.
         return page.nextLink == link && (page.rowCount > 0 || isFollowingChanges)
     }
 
@@ -152,7 +154,8 @@ package struct PullMachine: Sendable {
             return apply(then: .follow(link))
         }
         guard let link = page.deltaLink else {
-            // The pages may be incomplete: a server that no longer tracks changes responds like this.
+            // The pages may be incomplete, because a server that no longer tracks changes responds
+            // like this.
             return hasRestarted ? finish(.missingLink) : restart()
         }
         position = .link(link)
@@ -182,9 +185,9 @@ package struct PullMachine: Sendable {
         return .apply(step)
     }
 
-    /// Restarts the pull, because the cursor is not valid at this server.
+    /// Restarts the pull, because this server does not accept the cursor.
     ///
-    /// The page, if one arrived, is not stored: it was requested with that cursor.
+    /// If a page arrived, it is not stored, because it was requested with that cursor.
     private mutating func restart() -> Action {
         guard !hasRestarted else { return finish(.changingServer) }
         hasRestarted = true
@@ -195,8 +198,9 @@ package struct PullMachine: Sendable {
 
     /// Handles a response that is not a page.
     ///
-    /// `isProven` is true if the response certainly comes from the server. After any other response the cursor
-    /// is not changed, and the request is sent a second time, because a proxy's response is often temporary.
+    /// `isProven` is true if the response certainly comes from the server. After any other
+    /// response, the cursor stays unchanged and the request is sent a second time, because the
+    /// response of a proxy is often temporary.
     package mutating func rejected(
         status: Int,
         retryAfter: Duration?,
@@ -228,7 +232,7 @@ package struct PullMachine: Sendable {
             guard isFollowingChanges, !hasRestarted else {
                 return finish(.rejected(status: status))
             }
-            // It may belong to a different epoch, which the next response shows.
+            // The link may belong to a different epoch, which the next response shows.
             epoch = nil
             return restart()
         default:
@@ -236,7 +240,7 @@ package struct PullMachine: Sendable {
         }
     }
 
-    /// Handles a page that did not arrive; requests it again, with fewer rows if that may help.
+    /// Handles a page that did not arrive, and requests it again, with fewer rows if that may help.
     package mutating func failed(_ reason: LostPage) -> Action {
         guard case .asking(let request, let attempt) = state else {
             preconditionFailure("failed(_:) with nothing asked")
@@ -247,10 +251,11 @@ package struct PullMachine: Sendable {
         case .unreachable:
             return finish(.network)
         case .tooLarge:
-            // Each attempt has a quarter of the rows of the previous one, so there are few.
+            // Each attempt requests a quarter of the rows of the previous one, so there are only a
+            // few attempts.
             return rows > 1 ? ask(request, attempt) : finish(.network)
         case .slow where rows <= limits.pageRowsSmall:
-            // A page of so few rows is not too large: the server does not respond.
+            // A page with so few rows is not too large, so the server is not responding.
             return finish(.network)
         case .slow, .cut:
             guard attempt < limits.attemptsMax else { return finish(.network) }
@@ -259,7 +264,7 @@ package struct PullMachine: Sendable {
         }
     }
 
-    /// The page size for the start of the next pull; nil for the usual one.
+    /// The page size with which the next pull starts; nil for the usual size.
     package var pageRowsKept: Int? { pageRows < limits.pageRowsFirst ? pageRows : nil }
 
     package mutating func waited() -> Action {

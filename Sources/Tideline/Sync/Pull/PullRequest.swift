@@ -1,11 +1,11 @@
-// PullRequest: the requests of a pull.
+// PullRequest: builds the requests of a pull.
 
 import Foundation
 import TidelineCore
 
 /// The query strings of a pull.
 enum PullRequest {
-    /// Returns the string that identifies a cursor's query; the query restarts if the filter of a query id
+    /// Returns the string that identifies a cursor's query; the query restarts if the string
     /// changes.
     static func fingerprint(_ query: TableQuery, schema: TableSchema?) throws -> String {
         try query.wireText(schema, .datasync)
@@ -21,12 +21,12 @@ enum PullRequest {
             .wireText(schema, .datasync)
     }
 
-    /// Returns the query of a page, independent of the dialect.
+    /// Returns the query of a page in a form that does not depend on the dialect.
     static func pulled(_ query: TableQuery, from: String?, isIncremental: Bool) -> TableQuery {
         var request = query
         request.includesTotalCount = false
         guard isIncremental else {
-            // A limit or an offset would count deleted rows.
+            // With a limit or an offset, deleted rows would count.
             request.includesDeleted = query.limit == nil && query.offset == 0
             return request
         }
@@ -46,7 +46,7 @@ extension QueryExpression {
 }
 
 extension TableQuery {
-    /// Restricts the query to rows that also match the condition.
+    /// Restricts the query to rows that also match `condition`.
     mutating func narrow(_ condition: QueryExpression) {
         filter = Filter(
             filter.map { QueryExpression(.all([$0.expression, condition])) } ?? condition
@@ -55,7 +55,7 @@ extension TableQuery {
 }
 
 extension TableQuery {
-    /// Rejects a limit or an offset that is invalid for every store and server.
+    /// Throws an error if a limit or an offset is invalid for every store and server.
     func checkWindow() throws(SyncError) {
         if let limit, limit < 0 {
             throw .unsupportedQuery(
@@ -67,9 +67,10 @@ extension TableQuery {
         }
     }
 
-    /// Returns the query string for a server, with literals in the form of their columns.
+    /// Returns the query string for a server, with literals written as their columns require.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the dialect cannot express the query.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the dialect cannot express the
+    ///   query.
     func wireText(
         _ schema: TableSchema?,
         _ dialect: ServerDialect

@@ -1,14 +1,14 @@
 // PullRun: performs the actions of PullMachine.
 //
-// While pages are stored, the next ones are requested and read. All pages that are ready when the store is
-// ready go into one transaction: with fewer commits, the pages of an index are written less often. On a slow
-// connection, each page is stored as it arrives.
+// While pages are stored, the next pages are requested and read. When the store is ready, it stores
+// all pages that are ready in one transaction, because with fewer commits the pages of an index are
+// written less often. On a slow connection, each page is stored as it arrives.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// The runner of one pull, which requests pages and stores those that are ready.
+/// The runner of one pull, which requests pages and stores them when they are ready.
 struct PullRun {
     let steps: PullSteps
     var machine: PullMachine
@@ -75,7 +75,7 @@ struct PullRun {
         action = answer.map { $0.pass(to: &machine) } ?? machine.failed(.unreachable)
     }
 
-    /// Takes a page from the machine, which then continues with the next request.
+    /// Takes a page from the machine, so that the machine can continue with the next request.
     private mutating func take(_ step: PageStep) -> PullSteps.ReadyPage {
         let page = answer?.page ?? PulledPage.empty
         answer?.page = nil
@@ -93,12 +93,12 @@ struct PullRun {
 
     /// Stores pages.
     ///
-    /// - Returns: The pages that were read in the meantime.
+    /// - Returns: The pages that were read while these pages were being stored.
     private mutating func store(
         _ pages: [PullSteps.ReadyPage]
     ) async throws -> [PullSteps.ReadyPage] {
         let (steps, isStored) = (steps, StoreTurn())
-        // They are needed only at the end of a read.
+        // The ids of the rows are needed only at the end of a read.
         let met = pages.contains(where: \.step.isLast) ? seen : PulledIDs()
         async let stored = steps.apply(pages, met, isStored)
         var more: [PullSteps.ReadyPage] = []
@@ -106,7 +106,7 @@ struct PullRun {
         do {
             more = try await gather(until: isStored)
         } catch {
-            // The pages before the failure are stored anyway.
+            // The pages that arrived before the failure are stored anyway.
             failure = error
         }
         for counts in try await stored {
@@ -126,7 +126,7 @@ struct PullRun {
         return more
     }
 
-    /// Reads pages until the store is ready for more, or enough pages were read.
+    /// Reads pages until the store is ready for more, or until enough pages have been read.
     private mutating func gather(until isStored: StoreTurn) async throws -> [PullSteps.ReadyPage] {
         var pages: [PullSteps.ReadyPage] = []
         var (rows, bytes) = (0, 0)
@@ -151,7 +151,7 @@ struct PullRun {
     }
 }
 
-/// A flag that is set when the given pages are in the store.
+/// A flag that is set when pages have been stored.
 final class StoreTurn: Sendable {
     private let state = Mutex(false)
 

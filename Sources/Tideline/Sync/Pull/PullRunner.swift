@@ -1,4 +1,4 @@
-// PullRunner: one pull of a table, from its turn to its end.
+// PullRunner: runs one pull of a table, from its turn to its end.
 
 import Foundation
 import TidelineCore
@@ -7,13 +7,15 @@ import TidelineCore
 public struct PullResult: Sendable, Hashable {
     /// The number of rows that were stored.
     public var applied = 0
-    /// The number of rows that were removed, because they are deleted on the server.
+    /// The number of rows that were removed, because they are deleted on the server or no query
+    /// holds them anymore.
     public var removed = 0
     /// The number of requests that were sent.
     public var requests = 0
-    /// The number of rows without an id, or with an id that is not a string, which cannot be stored.
+    /// The number of rows that cannot be stored, because they have no id or an id that is not a
+    /// string.
     public var rowsWithoutID = 0
-    /// The number of rows that this pull found to be lost by a restored server.
+    /// The number of lost rows that this pull found after a restore of the server.
     public var lost = 0
 
     /// Creates a result, for an app's tests.
@@ -32,14 +34,14 @@ public struct PullResult: Sendable, Hashable {
     }
 }
 
-/// A runner of pulls, which acquires the turn of a table and pulls its query.
+/// A runner of pulls, which waits for its turn and pulls a query.
 struct PullRunner {
     let engine: SyncEngine
 
     /// Pulls a query.
     ///
-    /// If `pushesFirst`, the queue is sent first. If `isPatient`, nothing is sent during a wait that the server
-    /// asked for; a pull that the app starts does not wait.
+    /// Set `pushesFirst` to send the queue first. If `isPatient`, nothing is sent during a wait
+    /// that the server asked for; a pull that the app starts does not wait.
     func pull(
         _ query: TableQuery,
         queryID: String?,
@@ -70,7 +72,8 @@ struct PullRunner {
         }
     }
 
-    /// Pulls after a push; `left` is the push's error, if it left only operations that were not accepted.
+    /// Pulls after a push; `left` is the push's error if it left only operations that the server
+    /// did not accept.
     private func pull(
         _ query: TableQuery,
         _ queryID: String?,
@@ -84,7 +87,7 @@ struct PullRunner {
                 try await pullInTurn(query, queryID, table, isPatient: isPatient)
             }
         } catch let error as SyncError {
-            // If the server also fails the pull, the cause is not limited to a few rows.
+            // If the pull fails on the server as well, the cause is not limited to a few rows.
             let isFailing = error.code == .offline || error.statusCode.map { $0 >= 500 } ?? false
             if isFailing, let left { throw left }
             throw error
@@ -121,7 +124,8 @@ struct PullRunner {
             do {
                 result = try await run(try steps())
             } catch is OtherGeneration {
-                // Only one more time: a server that changes its generation twice is not consistent.
+                // Runs only one more time, because a server that changes its generation twice is
+                // not consistent.
                 do { result = try await run(try steps()) } catch is OtherGeneration {
                     throw SyncError.pullFailed(
                         .changingServer,
@@ -138,7 +142,8 @@ struct PullRunner {
             return result
         } catch {
             engine.events.send(.pullFailed(table: table, code: SyncError.Code(of: error)))
-            // A wait that the server asked for is kept beyond the run of the app. If the store fails, it is in memory.
+            // Stores the wait that the server asked for, so that it also applies after a restart of
+            // the app. If the store fails, the wait is kept in memory.
             try? await engine.serverFacts.store()
             throw error
         }

@@ -1,4 +1,4 @@
-// PullState: cursors, query numbers and page sizes as rows of MS_TableConfig.
+// PullState: the cursors, query numbers and page sizes that are stored in MS_TableConfig.
 
 import Foundation
 import TidelineCore
@@ -17,9 +17,11 @@ extension QueueTransaction {
 struct PullState {
     let reader: QueueReader
 
-    /// Returns the cursor of a pull and the number of its query, if the filter and the endpoint are the same.
+    /// Returns the cursor of a pull and its query's number, if the filter and the endpoint are the
+    /// same.
     ///
-    /// A cursor without a number comes from a version without membership masks; the query restarts.
+    /// A cursor without a number comes from a version that had no membership masks, so the query
+    /// restarts.
     func cursor(
         _ table: String,
         _ queryID: String,
@@ -43,17 +45,17 @@ struct PullState {
         )
     }
 
-    /// Returns the query of a query id, as it is sent to the server.
+    /// Returns the query of a query id, in the form in which it is sent to the server.
     func fingerprint(_ table: String, _ queryID: String) throws -> String? {
         try reader.config(table, reader.account.key(queryID), PullCursor.Part.fingerprint.rawValue)
     }
 
-    /// Returns the number of a query with its former bits; nil before its first page.
+    /// Returns the number of a query and its former bits; nil before its first page.
     func hold(_ table: String, _ queryID: String) throws -> QueryHold? {
         try hold(table, key: reader.account.key(queryID))
     }
 
-    /// Returns the number of the query of a cursor's key, which contains the account.
+    /// Returns the number of the query with a cursor's key, which contains the account.
     func hold(_ table: String, key: String) throws -> QueryHold? {
         let number = try reader.config(table, key, QueryHold.numberType).flatMap { Int($0) }
         guard let number, (1...QueryHold.shared).contains(number) else { return nil }
@@ -61,13 +63,13 @@ struct PullState {
         return QueryHold(number: number, formerBits: former)
     }
 
-    /// Returns when the last pull of a table ended.
+    /// Returns the time at which the last pull of a table ended.
     func lastPull(_ table: String) throws -> Date? {
         try reader.config(table, "", PullCursor.lastPullType).flatMap { Timestamp($0)?.date }
     }
 
-    /// Returns the page size that suits a slow network connection; nil if the connection is not known to be
-    /// slow.
+    /// Returns the page size that suits a slow network connection; nil if the connection is not
+    /// known to be slow.
     func pageRows(_ table: String, endpoint: String) throws -> Int? {
         try reader.config(table, endpoint, PullCursor.pageRowsType).flatMap { Int($0) }
     }
@@ -77,7 +79,7 @@ struct PullState {
 struct PullStateChanges {
     let queue: QueueTransaction
 
-    /// Stores the parts of a cursor that differ from the stored ones.
+    /// Stores the parts of a cursor that have changed.
     ///
     /// - Returns: Whether any part was written.
     @discardableResult
@@ -98,7 +100,7 @@ struct PullStateChanges {
         _ = try queue.setConfig(former, table, queryID, QueryHold.formerType)
     }
 
-    /// Stores when the last pull of a table ended, which is only displayed.
+    /// Stores the time at which the last pull of a table ended, which is only for display.
     func setLastPull(_ date: Date, _ table: String) throws {
         _ = try queue.setConfig(Timestamp(date).text, table, "", PullCursor.lastPullType)
     }
@@ -110,7 +112,7 @@ struct PullStateChanges {
 
     /// Removes every cursor of a table.
     ///
-    /// The numbers of the queries are kept until the queries have been read again.
+    /// The numbers of the queries are kept until the queries are read again.
     func resetCursors(of table: String) throws {
         let query = TableQuery(filter: .equal("table", .string(table)))
         let types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
@@ -121,7 +123,8 @@ struct PullStateChanges {
         if !ids.isEmpty { try queue.store.delete(ids: ids, in: SystemTables.config) }
     }
 
-    /// Returns the number of a query for its next pages, a new one if a complete read begins.
+    /// Returns the number of a query for its next pages, which is a new number if a complete read
+    /// begins.
     func hold(
         _ table: String,
         _ queryID: String,
@@ -136,7 +139,7 @@ struct PullStateChanges {
         return hold
     }
 
-    /// Removes the cursors and the numbers of an account's queries.
+    /// Removes the cursors and numbers of an account's queries.
     func removeQueries(of account: AccountView, _ table: String) throws {
         var types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
         types.formUnion([Int64(QueryHold.numberType), Int64(QueryHold.formerType)])

@@ -1,22 +1,23 @@
-// PullSteps: the effects of one pull: it requests pages, and stores each with its cursor.
+// PullSteps: performs the effects of one pull. It requests pages, and stores each page with its
+// cursor.
 
 import Foundation
 import TidelineCore
 
-/// The result of a request of a pull.
+/// The result of one request of a pull.
 struct PullAnswer: Sendable {
     var status = 0
     var retryAfter: Duration?
-    /// The page; nil if the response does not contain one.
+    /// The page; nil if the response does not contain a page.
     var page: PulledPage?
     var summary: PageSummary?
-    /// The outline of a response that does not contain a page.
+    /// The outline of a response without a page.
     var outline: AnswerOutline?
     /// Whether the response is a page, or is proven to come from the server.
     var isProven = true
     /// The reason why no response arrived.
     var lost: TransportError?
-    /// The time from the request to the last byte.
+    /// The time from the request to the last byte of the response.
     var time: Duration = .zero
 
     func pass(to machine: inout PullMachine) -> PullMachine.Action {
@@ -40,10 +41,11 @@ extension LostPage {
     }
 }
 
-/// An error for a server whose generation changed during a pull, so that cursor and pages are not valid.
+/// An error for a server whose generation changed during a pull, which makes the cursor and the
+/// pages invalid.
 struct OtherGeneration: Error {}
 
-/// The effects of one pull.
+/// The effects of a single pull.
 struct PullSteps: Sendable {
     let engine: SyncEngine
     let remote: RemoteService
@@ -58,9 +60,9 @@ struct PullSteps: Sendable {
     /// The starting point of a pull.
     struct Start: Sendable {
         var cursor: PullCursor?
-        /// The size of the first page.
+        /// The number of rows in the first page.
         var pageRows: Int?
-        /// Whether everything is read, and not only changes.
+        /// Whether all rows are read, not only changes.
         var isReading = true
     }
 
@@ -102,8 +104,8 @@ struct PullSteps: Sendable {
 
     /// Requests a page and reads it; returns nil if there is nothing to request.
     ///
-    /// `isReading` is true if the rows can probably be stored as they arrive; `epoch` is that of the cursor or
-    /// of the previous pages.
+    /// Set `isReading` if the rows can probably be stored as they arrive. `epoch` is the epoch of
+    /// the cursor or of the previous pages.
     func ask(
         _ action: PullMachine.Action,
         rows: Int,
@@ -167,7 +169,7 @@ struct PullSteps: Sendable {
         }
     }
 
-    /// The position of a page.
+    /// The location from which a page is requested.
     private enum PageSource {
         case request(from: String?)
         case follow(String)
@@ -228,12 +230,11 @@ struct PullSteps: Sendable {
         var latest: String?
     }
 
-    /// Stores pages and their cursors.
+    /// Stores pages and their cursors in one transaction.
     ///
-    /// With the last page of a complete read, it removes the rows that the read did not return.
-    ///
-    /// Everything is one transaction. Only the last page waits for the disk, because the others can be pulled
-    /// again.
+    /// When it stores the last page of a complete read, it removes the rows that the read did not
+    /// return. Only the last page waits until the data is on the disk, because the other pages can
+    /// be pulled again.
     ///
     /// - Returns: The counts of each page.
     func apply(
@@ -283,7 +284,7 @@ struct PullSteps: Sendable {
         }
         if isLast { counts.add(try page.removeRowsWithoutQuery()) }
         if try queue.pullState.setCursor(cursor, table, queryID) { counts.isWritten = true }
-        // A pull without changes writes nothing: the time is then in memory only.
+        // A pull without changes writes nothing, so its time is kept only in memory.
         if isLast, counts.isWritten { try queue.pullState.setLastPull(now, table) }
         return counts
     }
@@ -300,7 +301,7 @@ struct PullSteps: Sendable {
         let page = try PageApply(queue: queue, table: table, hold: hold)
         var counts = try page.apply(ready.page, since: nil)
         if ready.step.isLast {
-            // Outside a window, a missing row may still be on the server.
+            // With a limit or an offset, a row that was not returned may still be on the server.
             let isWhole = query.limit == nil && query.offset == 0
             if isWhole { counts.add(try page.endReading(filter, seen: seen)) }
             try queue.pullState.setLastPull(now, table)

@@ -8,7 +8,7 @@ struct PurgeRunner {
 
     /// Removes local rows; see ``SyncTable/purge(_:force:)``.
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
-        // No server could give these rows back.
+        // These rows are not on a server from which they could be pulled again.
         try engine.catalog.checkSynced(table)
         let filter = filter?.bound(now: engine.environment.now())
         let removed = try await engine.inTurn(.purge, "purge") {
@@ -45,9 +45,11 @@ struct PurgeRunner {
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         engine.events.send(.rowsRemoved(table: table, removed: removed))
                     }
-                    // Rows that left before the purge may also have words in the index.
+                    // The search index may still have words of rows that were removed before the
+                    // purge.
                     try queue.store.eraseRemovedWords(in: table)
-                    // The purged rows are older than the cursors, so no pull would fetch them again.
+                    // The purged rows are older than the cursors, so without a reset no pull would
+                    // fetch them again.
                     try queue.pullState.resetCursors(of: table)
                     if filter == nil {
                         try queue.ownStates.forget(in: table) { others.contains(ItemKey($0)) }
@@ -64,8 +66,8 @@ struct PurgeRunner {
         engine.events.send(.purgeFinished(table: table, removed: removed))
     }
 
-    /// Removes the data of an account: its operations, its cursors, and the rows that no other account's query
-    /// contains.
+    /// Removes the data of an account: its operations, its cursors, and the rows that no other
+    /// account's query holds.
     func purge(account: String, force: Bool) async throws {
         let removed = try await engine.inTurn(.purge, "purge") {
             try await TransactionWatch.during("purge") { watch in
@@ -92,7 +94,8 @@ struct PurgeRunner {
                     }
                     for record in lost { try queue.lostRecords.remove(record.table, record.itemID) }
                     let deleted = try selection.deletedRows(of: operations)
-                    // A purge does not keep possibly lost rows for the app to decide about.
+                    // A purge also removes rows that may be lost, instead of leaving the decision
+                    // to the app.
                     try queue.removal.discard(operations, keepsLostBases: false)
                     for row in deleted {
                         try watch.check()
@@ -105,7 +108,7 @@ struct PurgeRunner {
                             table,
                             engine.events
                         )
-                        // The dropped operations and earlier pulls have removed rows, too.
+                        // The discarded operations and earlier pulls have also removed rows.
                         try queue.store.eraseRemovedWords(in: table)
                     }
                     try watch.check()
@@ -118,7 +121,7 @@ struct PurgeRunner {
         engine.events.send(.purgeFinished(table: nil, removed: removed))
     }
 
-    /// Returns the space of purged rows to the file system if it is half of the file.
+    /// Returns the space of purged rows to the file system if at least half of the file is free.
     func giveSpaceBack() async {
         await engine.store.compactIfHalfFree(deadline: engine.limits.compactionTimeMax)
         await checkpoint()
@@ -126,8 +129,8 @@ struct PurgeRunner {
 
     /// Truncates the write-ahead log, so that no file contains the purged rows.
     ///
-    /// If another connection is using the log, such as that of the checkpoint thread, this retries without
-    /// blocking it.
+    /// If another connection is using the log, such as the connection of the checkpoint thread,
+    /// this method retries without blocking that connection.
     func checkpoint() async {
         for _ in 0..<Self.emptyingTries {
             if await engine.store.checkpoint() { return }
@@ -135,7 +138,7 @@ struct PurgeRunner {
         }
     }
 
-    /// The number of tries within one second; after that, each later commit tries.
+    /// The number of tries within one second; after these, each later commit tries again.
     private static let emptyingTries = 20
 }
 
@@ -143,10 +146,11 @@ struct PurgeRunner {
 private struct PurgeSelection {
     let queue: QueueTransaction
 
-    /// Returns the rows that operations deleted on this device, and that are still absent.
+    /// Returns the rows that were deleted on this device by operations and that are still absent.
     ///
-    /// When the operations are dropped, these rows come back, with the membership of a new row. A query of another
-    /// account that contains one returns it again, because the cursors of the table are reset.
+    /// When the operations are discarded, these rows come back, with the membership of a new row.
+    /// If a query of another account holds such a row, the query returns it again, because the
+    /// table's cursors are reset.
     func deletedRows(of operations: [QueuedOperation]) throws -> Set<RowKey> {
         var rows: Set<RowKey> = []
         for operation in operations where operation.kind == .delete {
@@ -158,7 +162,7 @@ private struct PurgeSelection {
         return rows
     }
 
-    /// Returns the ids that belong to lost rows.
+    /// Returns the lost rows among the given ids.
     func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
         let records = try queue.reader.lostRecords.all(in: table)
         guard !records.isEmpty else { return [] }
@@ -166,15 +170,15 @@ private struct PurgeSelection {
         return records.filter { ids.contains(ItemKey($0.itemID)) }
     }
 
-    /// Returns the number of flagged rows that were committed after the backup, or may have been, and that no pull has
-    /// requested from the restored server yet.
+    /// Returns the number of flagged rows that may have been committed after the backup and that no
+    /// pull has requested from the restored server yet.
     ///
     /// `isRemoved` returns whether the purge removes a row.
     func possiblyLost(
         of table: String,
         _ isRemoved: (Row) throws -> Bool
     ) throws -> Int {
-        // Before the first pull, it is not known that the server was restored.
+        // Before the first pull, the device does not know that the server was restored.
         guard let former = try queue.reader.epochs.formerRows(of: table), former.cause != .sent
         else { return 0 }
         var query = TableQuery(
@@ -189,9 +193,11 @@ private struct PurgeSelection {
             .count(where: isRemoved)
     }
 
-    /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
-    /// of the rows that are kept because they have operations of another account, or are lost rows of
-    /// another account.
+    /// Returns the ids of the rows that a purge removes, the operations that it discards with them,
+    /// and the ids of the rows that it keeps.
+    ///
+    /// A row is kept if it has operations of another account, or if it is a lost row of another
+    /// account.
     func all(
         _ filter: Filter?,
         _ table: String

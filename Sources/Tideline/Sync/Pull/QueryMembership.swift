@@ -1,13 +1,13 @@
-// QueryMembership: the queries that hold rows, and the changes of membership masks outside of pulls.
+// QueryMembership: the queries that hold rows, and changes of membership masks outside of pulls.
 //
-// A row that was written on this device has the bits of all queries until they report it. If a response shows
-// the server's earlier row (a conflict that the server won, an edit that was discarded), no query will report
-// it. The bits of the queries whose filters the row does not match are therefore cleared immediately. Rows
-// without any bit are removed at the end of the next pull.
+// A row that was written on this device has the bits of all queries until the queries report it. If
+// a response shows the server's earlier row (because the server won a conflict, or an edit was
+// discarded), no query will report it. Therefore the bits of the queries whose filters the row does
+// not match are cleared immediately. Rows without any bit are removed at the end of the next pull.
 
 import TidelineCore
 
-/// A query of a table with an id.
+/// A pull query of a table that has an id.
 struct HoldingQuery {
     var bit: Int64
     /// The filter; nil if the query returns all rows.
@@ -28,7 +28,8 @@ extension QueueTransaction {
 struct QueryMembership {
     let reader: QueueReader
 
-    /// Returns the queries of a table that may contain rows, as far as their filters can be read on the device.
+    /// Returns the queries of a table that may hold rows, except for queries whose filters the
+    /// device cannot read.
     func queries(of table: String) throws -> [HoldingQuery] {
         var (numbers, filters) = ([String: Int](), [String: String]())
         let query = TableQuery(filter: .equal("table", .string(table)))
@@ -47,7 +48,8 @@ struct QueryMembership {
         }
     }
 
-    /// Returns the bits of a table's queries that belong to this account, or of those that do not.
+    /// Returns the bits of a table's queries that belong to this account, or of those that do not
+    /// if `isOwn` is false.
     func bits(of account: AccountView, _ table: String, isOwn: Bool) throws -> Int64 {
         let query = TableQuery(filter: .equal("table", .string(table)))
         var bits: Int64 = 0
@@ -68,7 +70,7 @@ struct QueryMembership {
         return bits
     }
 
-    /// Returns the bits of the queries of other accounts.
+    /// Returns the bits of other accounts' queries.
     func otherAccountBits(_ table: String) throws -> Int64 {
         try reader.account == .unused ? 0 : bits(of: reader.account, table, isOwn: false)
     }
@@ -80,13 +82,13 @@ struct QueryMembership {
         return try reader.store.rows(query, in: table).first
     }
 
-    /// Returns whether there may be rows that no query contains.
+    /// Returns whether there may be rows that no query holds.
     func hasRowsWithoutQuery(_ table: String) throws -> Bool {
         try reader.config(table, "", QueryHold.rowsWithoutQueryType) != nil
     }
 
-    /// Returns whether all queries of a table with a cursor have been read completely since rows have
-    /// membership masks.
+    /// Returns whether every query of a table that has a cursor has been read completely since
+    /// membership masks were introduced.
     func knowsAllHolders(of table: String) throws -> Bool {
         let query = TableQuery(filter: .equal("table", .string(table)))
         var (fingerprints, numbers) = (Set<String>(), Set<String>())
@@ -112,7 +114,7 @@ struct QueryMembershipChanges {
             let stored = try queue.unmasked.inner.row(id: id, in: table),
             let mask = MembershipMask.bits(stored)
         else { return }
-        // While the row had operations, it was removed from the last query.
+        // The row was removed from the last query that held it while it had operations.
         if mask == 0 { return try setHasRowsWithoutQuery(true, table) }
         var rest = mask
         for query in try queue.unmasked.holdingQueries(table, queue.reader)
@@ -124,7 +126,7 @@ struct QueryMembershipChanges {
         if rest == 0 { try setHasRowsWithoutQuery(true, table) }
     }
 
-    /// Returns whether the row matches, or the device cannot evaluate the filter.
+    /// Returns whether the row matches the filter, or the device cannot evaluate the filter.
     private func matches(_ row: Row, _ filter: Filter, _ table: String) -> Bool {
         guard let schema = queue.catalog.schema(table) else { return true }
         var query = TableQuery(filter: filter)
@@ -133,7 +135,7 @@ struct QueryMembershipChanges {
         return !checked.apply(to: [row]).rows.isEmpty
     }
 
-    /// Removes a row that was removed from every query while its operation was pending.
+    /// Removes a row if it was removed from every query while its operation was pending.
     func removeRowWithoutQuery(_ id: String, _ table: String) throws {
         guard let row = try queue.unmasked.inner.row(id: .string(id), in: table),
             MembershipMask.bits(row) == 0
@@ -141,7 +143,7 @@ struct QueryMembershipChanges {
         try queue.store.delete(ids: [.string(id)], in: table)
     }
 
-    /// Stores whether there may be rows that no query contains.
+    /// Stores whether there may be rows that no query holds.
     func setHasRowsWithoutQuery(_ hasRowsWithoutQuery: Bool, _ table: String) throws {
         _ = try queue.setConfig(
             hasRowsWithoutQuery ? "1" : nil,
@@ -151,9 +153,10 @@ struct QueryMembershipChanges {
         )
     }
 
-    /// Gives a row that was inserted without an account the membership of a row that this account inserts.
+    /// Gives a row that was inserted without an account the membership of a row that this account
+    /// inserts.
     ///
-    /// Otherwise, the row would stay when the account's data is purged.
+    /// Without this, the row would stay on the device when the account's data is purged.
     func adoptRow(of operation: QueuedOperation) throws {
         let table = operation.table
         guard queue.catalog.names(tableOf: operation),
@@ -170,7 +173,8 @@ struct QueryMembershipChanges {
         )
     }
 
-    /// Clears the bits of an account's queries, and removes the rows that no other account's query contains.
+    /// Clears the bits of an account's queries, and removes the rows that no other account's query
+    /// holds.
     ///
     /// - Returns: The number of removed rows.
     func release(
@@ -213,7 +217,7 @@ struct QueryMembershipChanges {
             last = ids.last
         }
         try queue.unmasked.setTaken(try queue.unmasked.taken(table) & (others | 1), table)
-        // Rows that left before the purge may also have states.
+        // There may still be states of rows that were removed before the purge.
         try queue.ownStates.forget(in: table) { id in
             if pending.contains(ItemKey(id)) { return true }
             return try queue.unmasked.inner.row(id: .string(id), in: table) != nil

@@ -1,11 +1,12 @@
-// UnmaskedWriter: the rows of a store without their membership masks, for everything except pull.
+// UnmaskedWriter: gives all code except pulls access to the rows of a store without their
+// membership masks.
 //
-// A new row gets the bits of all queries of its table: it was written on this device, and each query
-// will report it. An existing row keeps its mask.
+// A new row gets the bits of all queries of its table, because it was written on this device and
+// each query will report it. An existing row keeps its mask.
 
 import TidelineCore
 
-/// The column of the membership mask in the rows of a synced table.
+/// The membership mask of rows, which a synced table stores in its own column.
 enum MembershipMask {
     /// The column of the membership mask in a synced table.
     static let column = ColumnDefinition("__queries", .integer)
@@ -19,7 +20,7 @@ enum MembershipMask {
     }
 }
 
-/// A writer of masks into rows; consecutive rows with the same layout share one new layout.
+/// A writer that adds masks to rows; consecutive rows with the same layout share one new layout.
 struct MaskWriter {
     private var layout: RowLayout?
     private var masked: RowLayout?
@@ -46,7 +47,7 @@ struct MaskWriter {
 }
 
 extension TableSchema {
-    /// The schema of a synced table in a store, with the membership mask.
+    /// The schema of a synced table in a store, including the membership mask.
     package var withMembershipMask: TableSchema {
         var schema = self
         schema.columns.append(MembershipMask.column)
@@ -130,14 +131,14 @@ struct UnmaskedReader: LocalStoreReader {
     }
 }
 
-/// A writer of rows that omits the membership masks, for one transaction.
+/// A writer of rows that hides the membership masks, for one transaction.
 final class UnmaskedWriter: LocalStoreWriter {
     let inner: any LocalStoreWriter
     private let reader: UnmaskedReader
     private var takenBits: [String: Int64] = [:]
     private var queries: [String: [HoldingQuery]] = [:]
     private let account: AccountView
-    /// The writer that keeps local columns; nil if no table has local columns.
+    /// The writer that preserves local columns; nil if no table has local columns.
     private let local: LocalColumnWriter?
     private var otherAccounts: [String: Int64] = [:]
 
@@ -215,14 +216,14 @@ final class UnmaskedWriter: LocalStoreWriter {
         )
     }
 
-    /// Stores rows that are known to be new, without a check.
+    /// Stores rows that the caller knows to be new, without a check.
     func putNew(_ rows: [Row], in table: String) throws {
         let bits = try newBits(table)
         var masks = MaskWriter()
         try inner.put(rows.map { masks.row($0, bits: bits == 0 ? nil : bits) }, in: table)
     }
 
-    /// Runs `body`, whose rows have new values of local columns.
+    /// Runs `body`, which stores rows with new values of local columns.
     func settingLocalColumns<Result>(_ body: () throws -> Result) rethrows -> Result {
         guard let local else { return try body() }
         local.setsColumns = true
@@ -232,7 +233,7 @@ final class UnmaskedWriter: LocalStoreWriter {
 
     /// Appends a row.
     ///
-    /// Only system tables have keys that the store creates, and these have no masks.
+    /// Only system tables have keys that the store creates, and system tables have no masks.
     func append(_ row: Row, in table: String) throws -> Int64 {
         try inner.append(row, in: table)
     }
@@ -241,7 +242,7 @@ final class UnmaskedWriter: LocalStoreWriter {
         try inner.delete(ids: ids, in: table)
     }
 
-    /// Returns the queries of a table, read once in a transaction.
+    /// Returns the queries of a table, which are read only once in a transaction.
     func holdingQueries(_ table: String, _ reader: QueueReader) throws -> [HoldingQuery] {
         if let known = queries[table] { return known }
         let read = try reader.membership.queries(of: table)
@@ -249,12 +250,13 @@ final class UnmaskedWriter: LocalStoreWriter {
         return read
     }
 
-    /// Returns the mask of a row that was inserted on this device, which the account's queries will return.
+    /// Returns the mask of a row that was inserted on this device and that the account's queries
+    /// will return.
     func newBits(_ table: String) throws -> Int64 {
         try taken(table) & ~otherAccountBits(table)
     }
 
-    /// Returns the bits of the queries of other accounts.
+    /// Returns the bits of other accounts' queries.
     func otherAccountBits(_ table: String) throws -> Int64 {
         guard account != .unused else { return 0 }
         if let known = otherAccounts[table] { return known }

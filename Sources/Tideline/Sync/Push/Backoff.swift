@@ -1,6 +1,6 @@
-// Backoff: how long push and pull wait between attempts.
+// Backoff: the delays of push and pull between attempts.
 
-/// The delays between attempts.
+/// The delays between two attempts.
 package enum Backoff {
     package static func delay(
         after attempt: Int,
@@ -11,12 +11,14 @@ package enum Backoff {
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
     }
 
-    /// Whether the server asks for such a long delay that the push or pull ends instead of waiting.
+    /// Returns whether the delay that the server asks for is so long that the push or pull ends
+    /// instead of waiting.
     package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
         asked.map { $0 > limits.retryDelayMax } ?? false
     }
 
-    /// Adds up to a quarter as jitter, so that devices that failed together do not retry together.
+    /// Returns the delay with up to a quarter added as jitter, so that devices that failed together
+    /// do not retry together.
     ///
     /// The delay is never shortened, because the server may have asked for it.
     package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {

@@ -1,16 +1,17 @@
-// OperationRequest: requests that are resent unchanged.
+// OperationRequest: the request of an operation, which is resent unchanged.
 //
-// Pure. `POST` inserts, `PATCH` sends the columns that differ from the base, `PUT` undeletes a row, `DELETE`
-// deletes; all except inserts have If-Match (docs/sync.md).
+// Pure. `POST` inserts a row, `PATCH` sends the columns that differ from the base row, `PUT`
+// undeletes a row, and `DELETE` deletes a row. All except inserts have `If-Match` (docs/sync.md).
 
 package import Foundation
 package import TidelineCore
 
 /// The frozen request of an operation: its method, headers and body.
 package enum OperationRequest {
-    /// The headers with the id of a request and its precondition.
+    /// Returns the headers with the request id and the precondition.
     ///
-    /// The id lets a repeated request take effect once (OASIS Repeatable Requests 1.0).
+    /// Because of the id, a repeated request takes effect only once (OASIS Repeatable Requests
+    /// 1.0).
     package static func headers(_ frozen: QueuedOperation.Frozen) -> HTTPFields {
         var headers = HTTPFields()
         headers["If-Match"] = frozen.ifMatch
@@ -19,10 +20,10 @@ package enum OperationRequest {
         return headers
     }
 
-    /// The body as it is sent.
+    /// Returns the body as it is sent.
     ///
-    /// The original servers do not accept batches, and compare a `version` in the body if a proxy dropped the
-    /// header field. For a PATCH with both, they use the header field.
+    /// The original servers do not accept batches, and check a `version` in the body if a proxy
+    /// dropped the header field. If a PATCH has both, they use the header field.
     package static func body(
         _ frozen: QueuedOperation.Frozen,
         _ dialect: ServerDialect
@@ -61,7 +62,8 @@ package enum OperationRequest {
         )
         switch operation.kind {
         case .delete:
-            // Without a version it is not known whether an insert arrived, and the row is read first.
+            // Without a version it is not known whether an insert arrived, so the row is read
+            // first.
             guard version != nil || basis?.base != nil || operation.outcomeUnknown else {
                 return nil
             }
@@ -94,9 +96,9 @@ package enum OperationRequest {
         return frozen
     }
 
-    /// Returns every member with the id, except null in columns that cannot be null.
+    /// Returns the id and all columns, except columns that are null but must not be null.
     ///
-    /// The server gives these their defaults, and would reject a null.
+    /// The server would reject these nulls. Without them, it uses the defaults of the columns.
     private static func whole(
         _ local: Row,
         _ operation: QueuedOperation,
@@ -109,19 +111,17 @@ package enum OperationRequest {
         return body
     }
 
-    /// Returns every column that the app knows, and of the others those that it changed.
+    /// Returns all columns that the app knows, and those other columns that it changed.
     ///
-    /// A complete row that is sent on top of a newer one must not restore old values of columns that the app
-    /// does not know. If the app inserted the row in place of a deleted one, it has set every value, so all of them
-    /// are sent.
+    /// A complete row that is sent on top of a newer row must not restore old values of columns
+    /// that the app does not know. If the app inserted the row in place of a deleted row, it has
+    /// set every value, so all values are sent. The members of a JSON object are handled alike: the
+    /// members that the app changed are applied to the newest JSON object.
     ///
-    /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
-    /// ones.
-    ///
-    /// If `If-Match` names the newest known row, values equal to those of that row are left out. The server checks its
-    /// rules for every value that it receives, and an unchanged value may break a rule that became stricter. All values
-    /// are sent if none differs, or if the row has columns that the model lacks, which may be former names of columns
-    /// that it has.
+    /// If `If-Match` names the newest known row, values equal to those of that row are left out.
+    /// The server checks its rules for every value that it receives, and an unchanged value may
+    /// break a rule that has become stricter. All values are sent if none differs, or if the row
+    /// has columns that the model lacks, because these may be former names of columns in the model.
     private static func known(
         _ local: Row,
         _ operation: QueuedOperation,
@@ -151,11 +151,11 @@ package enum OperationRequest {
         return changes.isEmptyRow ? body : changes
     }
 
-    /// Returns the parameter that names the members of an update that the app has set.
+    /// Returns the parameter that lists the columns of an update that the app has set.
     ///
-    /// An earlier version of the app may have set a renamed column, so that the body has it under two names. The server
-    /// has to know which of them the app has set. The result is nil if the model has all members, or if it is not known
-    /// which ones were set.
+    /// If a column was renamed, an earlier version of the app may have set it under its old name,
+    /// so that the body contains both names. The server has to know which of them the app has set.
+    /// The result is nil if the model has all columns, or if it is not known which ones were set.
     private static func changedMembers(
         of body: Row,
         _ operation: QueuedOperation,
@@ -176,16 +176,17 @@ package enum OperationRequest {
         return "__changed=" + changed.map(TableEndpoint.encoded).joined(separator: ",")
     }
 
-    /// Whether the app has set a value of a row that it inserted.
+    /// Returns whether the app has set a value of a row that it inserted.
     ///
-    /// A row of an earlier version of the app has null or the default in the columns that the version did not have.
+    /// A row that an earlier version of the app inserted has null or the default in columns that
+    /// this version did not have.
     private static func isSet(_ value: Value, _ name: String, _ schema: TableSchema?) -> Bool {
         guard !value.isNull else { return false }
         guard let column = schema?.column(named: name) else { return true }
         return SQLValue(value, type: column.type) != column.storedDefault
     }
 
-    /// Whether the app's model lacks a column.
+    /// Returns whether the app's model lacks a column.
     private static func isUnknown(_ name: String, _ schema: TableSchema?) -> Bool {
         guard let schema, !schema.columns.isEmpty else { return false }
         return schema.column(named: name) == nil
@@ -195,13 +196,14 @@ package enum OperationRequest {
         value.isNull && schema?.column(named: name)?.isNullable == false
     }
 
-    /// Returns the members that a frozen request sent, without the system columns.
+    /// Returns the columns that a frozen request sent, without the system columns.
     package static func payload(_ operation: QueuedOperation, schema: TableSchema?) -> Row? {
         guard operation.kind != .delete, let body = operation.frozen?.body else { return nil }
         return RowText.row(Data(body.utf8), schema).map(RowMerge.payload)
     }
 
-    /// Returns an entity tag (RFC 9110 section 8.8.3); quotes inside are escaped as the original SDKs do.
+    /// Returns an entity tag (RFC 9110 section 8.8.3); quotes in the version are escaped as in the
+    /// original SDKs.
     package static func quoted(_ version: String) -> String {
         "\"" + version.replacingOccurrences(of: "\"", with: "\\\"") + "\""
     }

@@ -1,4 +1,4 @@
-// PushBatch: `POST /$batch`.
+// PushBatch: the requests and responses of `POST /$batch`.
 
 import Foundation
 import TidelineCore
@@ -15,7 +15,7 @@ enum PushBatch {
     ) -> [UInt8] {
         let size = operations.reduce(64) { $0 + ($1.frozen?.body?.utf8.count ?? 0) + 320 }
         var writer = JSONWriter(capacity: size)
-        // A server without dry runs rejects a body with this member.
+        // A server that does not support dry runs rejects a body with this JSON member.
         writer.raw(isDryRun ? "{\"dryRun\":true,\"requests\":[" : "{\"requests\":[")
         for unit in PushGroups.units(of: operations) {
             for index in unit {
@@ -28,7 +28,7 @@ enum PushBatch {
         return writer.bytes
     }
 
-    /// Returns the body of a batch of one request.
+    /// Returns the body of a batch with one request.
     ///
     /// - Parameters:
     ///   - request: The request.
@@ -58,7 +58,8 @@ enum PushBatch {
         return writer.bytes
     }
 
-    /// Writes a request of a batch; the server executes the requests of one `group` atomically.
+    /// Writes one request of a batch; the server executes the requests with the same `group`
+    /// atomically.
     private static func write(
         _ operation: QueuedOperation,
         id: Int,
@@ -101,7 +102,7 @@ enum PushBatch {
         writer.byte("}")
     }
 
-    /// Returns the responses by the indexes of their requests; nil if this is not a batch response.
+    /// Returns the responses, indexed by their requests; nil if `response` is not a batch response.
     static func answers(_ response: TransportResponse, count: Int) -> [TransportResponse?]? {
         guard response.status == 200 else { return nil }
         return response.body.withUnsafeBufferPointer { bytes in
@@ -151,7 +152,7 @@ enum PushBatch {
             switch reader.text(name) {
             case "id":
                 guard case .string(let span) = try reader.value() else { throw NoBatch() }
-                // Ids are numbers from 1; any other id belongs to no request.
+                // Ids are numbers that start at 1. Any other id does not belong to a request.
                 place = Int(reader.text(span)).flatMap { $0 > 0 ? $0 - 1 : nil }
             case "status":
                 guard case .number(let span) = try reader.value() else { throw NoBatch() }
@@ -180,7 +181,7 @@ enum PushBatch {
         return fields
     }
 
-    /// Returns a value unchanged, or a string as its bytes.
+    /// Returns the bytes of a JSON value; for a string, the bytes of its text.
     private static func raw(_ reader: inout JSONReader) throws -> [UInt8] {
         let start = reader.position
         let token = try reader.value()

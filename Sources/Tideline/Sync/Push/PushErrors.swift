@@ -1,4 +1,4 @@
-// PushResult, PushError: how a push ended.
+// PushResult, PushError: the result of a push.
 
 public import Foundation
 import TidelineCore
@@ -14,7 +14,8 @@ public struct PushResult: Sendable, Hashable {
 
 /// The error of a push that left operations in the queue.
 ///
-/// No change is lost: operations that the server accepted are complete, and all others are in the queue.
+/// No change is lost: operations that the server accepted are complete, and all others are still in
+/// the queue.
 ///
 /// ```swift
 /// do {
@@ -38,7 +39,8 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
         /// The server was not reached, did not respond in time, or responded with 408, 429 or 5xx.
         ///
-        /// It can also mean that something other than the server responded; `cause` has the details.
+        /// The status is also used if something other than the server responded; `cause` has the
+        /// details.
         public static let networkFailure = Self(.networkFailure)
         /// The user has to sign in (401).
         public static let unauthorized = Self(.unauthorized)
@@ -46,7 +48,8 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         public static let storeFailure = Self(.storeFailure)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
-        /// The server rejected operations, or some cannot be sent; they wait for the app and are in `errors`.
+        /// The server rejected operations, or some cannot be sent; `errors` has these operations,
+        /// which wait for the app.
         public static let operationErrors = Self(.operationErrors)
 
         /// The name of the status.
@@ -55,17 +58,19 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
     /// The reason why the push ended.
     public var status: Status
-    /// The operations that wait for the app, including those of earlier pushes, in the order of the queue.
+    /// The operations that wait for the app, in the order of the queue, including operations of
+    /// earlier pushes.
     public var errors: [TableOperationError]
     /// The number of operations that the server accepted before the push ended.
     public var completed: Int
     /// The underlying error, if there is one.
     public var cause: (any Error)?
-    /// The rows whose operations were not accepted and will be sent again.
+    /// The rows whose operations were not accepted and will be resent.
     ///
-    /// The server failed to process them, or a proxy or firewall rejected them.
+    /// The server failed to process these operations, or a proxy or firewall rejected them.
     public internal(set) var failingRows: [FailingRow] = []
-    /// The end of the wait that the server asked for (`Retry-After`); nil if it asked for none.
+    /// The end of the wait that the server asked for (`Retry-After`); nil if it did not ask for a
+    /// wait.
     ///
     /// A push before that time sends nothing and ends with `networkFailure`.
     public internal(set) var busyUntil: Date?
@@ -83,9 +88,10 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The status, the number of errors, and the remedy.
+    /// The status, the number of errors, and the recommended action.
     ///
-    /// The first row is one that the server rejected, not one that only shares its transaction.
+    /// The message names a row that the server rejected first, before rows that only share its
+    /// transaction.
     public var description: String {
         switch status.kind {
         case .operationErrors:
@@ -100,7 +106,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The description, as `localizedDescription` shows it.
+    /// The description, which is also the value of `localizedDescription`.
     public var errorDescription: String? { description }
 
     private var whatWaits: String {
@@ -112,7 +118,8 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The first messages only, because an error for a hundred thousand operations must not fill a log.
+    /// The first few messages, because an error with a hundred thousand operations must not fill a
+    /// log.
     private var firstMessages: String {
         let shown = errors.rejectedFirst.prefix(Self.messagesMax).map {
             String($0.message.prefix(300))
@@ -124,7 +131,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
     private static var messagesMax: Int { 3 }
 
-    /// The reason, from the network error or the server's response.
+    /// The reason, taken from the network error or the server's response.
     private var reason: String {
         switch cause {
         case let error as SyncError: error.message
@@ -134,12 +141,12 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     }
 }
 
-/// A row whose operation is not accepted while other operations are.
+/// A row whose operation is not accepted although other operations are.
 ///
 /// The server responds with 5xx, or a firewall or proxy rejects the contents.
 ///
-/// The operation stays in the queue and is sent again. If the server fails, the operation is parked after
-/// ``SyncLimits/failedPushesMax`` pushes, with a ``TableOperationError``.
+/// The operation stays in the queue and is resent. If the server fails to process it in
+/// ``SyncLimits/failedPushesMax`` pushes, the operation is parked with a ``TableOperationError``.
 public struct FailingRow: Sendable, Hashable {
     /// The table's name.
     public var table: String
@@ -157,14 +164,15 @@ public struct FailingRow: Sendable, Hashable {
 }
 
 extension [TableOperationError] {
-    /// The same errors, with those of operations that only share a transaction with a rejected one last.
+    /// The same errors, with operations that only share a transaction with a rejected one at the
+    /// end.
     var rejectedFirst: [TableOperationError] {
         filter { !$0.isConsequence } + filter(\.isConsequence)
     }
 }
 
 extension SyncError {
-    /// The reason why a sync was not completed; nil if it was completed, apart from rejected operations.
+    /// Creates the reason why a sync was not completed; nil if only rejected operations are left.
     init?(endOfSync error: any Error) {
         switch error {
         case let error as SyncError: self = error

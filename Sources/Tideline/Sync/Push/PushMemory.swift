@@ -1,15 +1,17 @@
-// PushMemory: the facts that a push passes to the next one, in memory only.
+// PushMemory: facts that one push passes to the next, in memory only.
 
 import Synchronization
 
-/// The facts that a push passes to the next one.
+/// The facts that one push passes to the next.
 ///
-/// Without them, a push takes longer, with the same result.
+/// If they are lost, the next push takes longer, but has the same result.
 final class PushMemory: Sendable {
-    /// The batch sizes that succeeded in the last push.
+    /// The batch sizes that the last push reached.
     let budget = Mutex<PushBudget?>(nil)
-    /// Operations that the server failed to process in the last push, until it processes another request.
+    /// The operations that the server failed to process in the last push, until it processes
+    /// another request.
     let failing = Mutex<[(operation: QueuedOperation, answer: PushAnswer)]>([])
-    /// Operations that a proxy or firewall rejected in the last push; the next push sends them last.
+    /// The operations that a proxy or firewall rejected in the last push, which the next push sends
+    /// last.
     let rejectedByProxy = Mutex<[QueuedOperation]>([])
 }

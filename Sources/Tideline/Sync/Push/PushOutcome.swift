@@ -1,6 +1,6 @@
 // PushOutcome: the meaning of a reply to one operation.
 
-/// The meaning of a reply to an operation, or to the read that follows an unclear reply.
+/// The meaning of a reply to an operation, or of the response to a follow-up read.
 package enum PushOutcome: Sendable, Hashable {
     case decided(ServerDecision)
     /// A follow-up read is needed.
@@ -22,15 +22,17 @@ package enum PushOutcome: Sendable, Hashable {
 /// The outcome of an operation on the server.
 package enum ServerDecision: Sendable, Hashable {
     case accepted(ServerState)
-    /// The server's state differs from the one that the operation was based on.
+    /// The server's state differs from the state that the operation was based on.
     ///
-    /// `wasRead` is true if the state comes from a follow-up read, because the reply did not contain it.
+    /// `wasRead` is true if the server's state comes from a follow-up read, because the reply did
+    /// not contain it.
     case conflict(ServerState, wasRead: Bool)
-    /// The server undeleted the row with its old values; the operation is sent on top of it.
+    /// The server undeleted the row with its old values; the operation has to be sent on top of
+    /// them.
     case undeleted(ServerState)
     case rejected
 
-    /// Whether the outcome contains a state of the row.
+    /// Whether the outcome contains the server's state of the row.
     var showsState: Bool {
         switch self {
         case .accepted, .conflict, .undeleted: true

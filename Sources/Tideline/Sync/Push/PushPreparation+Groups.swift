@@ -1,12 +1,13 @@
-// PushPreparation+Groups: takes the operations of one transaction of the app, all or none.
+// PushPreparation+Groups: takes either all operations of an atomic group or none of them.
 
 import TidelineCore
 
 extension PushPreparation {
     /// Freezes a group.
     ///
-    /// If one of its operations has to wait, the group waits; if one is parked or cannot be decoded, all are
-    /// parked. The group is checked again whenever its operations have changed.
+    /// If one of its operations has to wait, the whole group waits. If one is parked or cannot be
+    /// decoded, the whole group is parked. The group is checked again each time its operations
+    /// change.
     func take(
         _ members: [QueuedOperation],
         of group: String,
@@ -21,7 +22,8 @@ extension PushPreparation {
         }
     }
 
-    /// Performs `take(_:of:isFirst:_:)` once; returns nil if the operations of the group have changed meanwhile.
+    /// Runs one pass of `take(_:of:isFirst:_:)`; returns nil if the operations of the group changed
+    /// during the pass.
     private func step(
         _ members: [QueuedOperation],
         of group: String,
@@ -53,14 +55,14 @@ extension PushPreparation {
                 let earlier = try WaitCycle.operation(before: member, first: first, queue.reader)
             else { continue }
             if earlier.group == group {
-                // Groups were merged, for example when the app resolved a row of all of them. The next
-                // operation of the row joins the merged group.
+                // Groups were merged, for example when the app resolved a row that belongs to all
+                // of them. The next operation on the row joins the merged group.
                 if earlier.id == first.id {
                     _ = try Settlement(queue: queue).collapse(unsure(earlier, work), member)
                     return nil
                 }
             } else if earlier.group == nil, earlier.damage == nil, first.group == group {
-                // It is between two operations of the group.
+                // The operation is between two operations of the group.
                 var joined = earlier
                 joined.group = group
                 try queue.put(joined)
@@ -74,7 +76,8 @@ extension PushPreparation {
             isWaiting = try waitsForParent(member, &work)
         }
         if isWaiting {
-            // The operations before it are sent first; the group is checked again afterwards.
+            // The operations that the group waits for are sent first. Then the group is checked
+            // again.
             let cycle = try WaitCycle(reader: queue.reader, taken: work.ids).others(of: group)
             if cycle.isEmpty {
                 work.result.isWaiting = true
@@ -92,7 +95,8 @@ extension PushPreparation {
         return try freeze(GroupOrder(reader: queue.reader).sorted(members), &work)
     }
 
-    /// Makes one group of the operations that insert rows in a cycle of references with the row of an operation.
+    /// Combines operations into one group if their inserts refer to each other in a cycle with the
+    /// operation's row.
     ///
     /// - Returns: The name of the group; nil if nothing was changed.
     func joinCycle(of operation: QueuedOperation, _ work: inout Work) throws -> String? {
@@ -103,7 +107,8 @@ extension PushPreparation {
         let inserts = CircularInserts(reader: queue.reader)
         var known = try inserts.cycle(of: operation, limit: UnsentParents.ancestorsMax)
         if known == nil, work.result.operations.isEmpty, !work.hasExaminedLongCycle {
-            // In a longer cycle, all operations would wait for each other. One search for each slice limits the cost.
+            // In a longer cycle, all operations would wait for each other. The search runs only
+            // once per slice to limit its cost.
             work.hasExaminedLongCycle = true
             known = try inserts.cycle(of: operation, limit: queue.limits.transactionRowsMax)
         }
@@ -128,9 +133,9 @@ extension PushPreparation {
         queue.catalog.names(tableOf: operation) && queue.account.maySend(operation)
     }
 
-    /// Returns the operation in its state before the freeze.
+    /// Returns the operation in its state before it was frozen.
     ///
-    /// If no response showed the outcome of an attempt, the outcome remains unknown.
+    /// If no response has shown the outcome of an attempt, the outcome is marked as unknown.
     private func unsure(_ operation: QueuedOperation, _ work: Work) -> QueuedOperation {
         guard operation.isAttempted, !work.slice.rejected.contains(operation.id) else {
             return operation
@@ -163,9 +168,10 @@ extension PushPreparation {
         return frozen.isEmpty ? .passed : .taken
     }
 
-    /// Parks the operations of a group together with the one that was rejected.
+    /// Parks the operations of a group together with the operation that was rejected.
     ///
-    /// If one of them was edited since, the group is released, and all operations are sent again.
+    /// If one of them has been edited since then, the group is released, and all its operations are
+    /// resent.
     private func park(
         _ members: [QueuedOperation],
         because cause: QueuedOperation,
@@ -191,7 +197,7 @@ extension PushPreparation {
                 if let later { gone.insert(later.id) }
             }
         }
-        // The group is sent again in another slice, if at all.
+        // If the group is resent, it is part of another slice.
         work.slice.blockedRows.insert(cause.row)
         guard let edited = released.first else { return }
         try queue.release(with: edited)

@@ -1,18 +1,18 @@
-// PushPreparation: freezes the operations of a slice, in one transaction.
+// PushPreparation: freezes the operations of a slice in one transaction.
 //
-// The operations of one transaction of the app are taken all or none; see PushPreparation+Groups.swift.
+// Either all operations of an atomic group are taken, or none; see PushPreparation+Groups.swift.
 
 import TidelineCore
 
-/// The preparation of a slice of the queue, which freezes its operations.
+/// The preparation of a slice of the queue, which freezes the slice's operations.
 struct PushPreparation {
     let queue: QueueTransaction
     let environment: SyncEnvironment
 
     var store: any LocalStoreWriter { queue.store }
 
-    /// The number of operations that the first read of the queue returns; each further read returns twice as
-    /// many.
+    /// The number of operations that the first read of the queue returns; each further read returns
+    /// twice as many as the one before.
     private static let firstPageRows = 32
 
     enum Step {
@@ -21,29 +21,32 @@ struct PushPreparation {
         case full
     }
 
-    /// A slice while it is prepared.
+    /// A slice that is being prepared.
     struct Work {
         var slice: PushSlice
         var result: PreparedSlice
-        /// The rows and the ids of the operations that were taken.
+        /// The rows of the operations that were taken; `ids` has the ids of the operations.
         var rows: Set<RowKey> = []
         var ids: Set<Int64> = []
         /// Whether the slice contains only one group.
         var isClosed = false
-        /// Whether a group or a parent was examined since the queue was read, which may have removed or changed other
-        /// operations.
+        /// Whether a group or a parent has been examined since the queue was read, which may have
+        /// removed or changed other operations.
         var hasChangedOthers = false
-        /// Whether the queue has any groups; nil until it was checked.
+        /// Whether the queue has any groups; nil if this has not been checked yet.
         var hasGroups: Bool?
-        /// Whether the queue may have inserts of parents of a table's rows, as far as it was checked.
+        /// Whether the queue may have inserts of parents of a table's rows; contains only the
+        /// tables checked so far.
         var tablesWithInserts: [String: Bool] = [:]
-        /// The ids of the next updates and deletes in the queue, by table, as far as they have been read.
+        /// The ids of the next updates and deletes in the queue, by table; contains only the
+        /// operations read so far.
         var laterUpdatesAndDeletes: [String: [Int64]] = [:]
-        /// Whether a cycle of references with many rows was looked for.
+        /// Whether a search for a cycle of references with many rows has run.
         var hasExaminedLongCycle = false
-        /// The rows whose operations wait for a parent that this slice cannot have.
+        /// The rows whose operations wait for a parent that does not fit into this slice.
         var waitingRows: Set<RowKey> = []
-        /// The operations that deletes of parents wait for, as far as they were read.
+        /// The operations that deletes of parents wait for; contains only the operations read so
+        /// far.
         var delayed = DelayedChildren()
 
         init(_ slice: PushSlice) {
@@ -81,7 +84,7 @@ struct PushPreparation {
             return try checked(work.result, mayBeSent)
         }
         let ahead = Set(slice.first)
-        // A slice may end after a few operations, at a row that it has already, so the first page is small.
+        // The first page is small, because a slice may end early at a row that it already contains.
         var pageRows = Self.firstPageRows
         scan: while work.result.operations.count < slice.rows {
             let found = try queue.reader.operations(
@@ -110,7 +113,7 @@ struct PushPreparation {
         return try checked(work.result, mayBeSent)
     }
 
-    /// Returns the current state of the operation; nil if there is nothing left to do.
+    /// Returns the current state of an operation; nil if there is nothing left to send for it.
     private func current(_ entry: QueuedOperation, _ work: Work) throws -> QueuedOperation? {
         guard work.hasChangedOthers else { return entry }
         guard !work.ids.contains(entry.id), let operation = try queue.reader.operation(entry.id),
@@ -127,9 +130,9 @@ struct PushPreparation {
         return result
     }
 
-    /// Freezes an operation, or the group that it belongs to.
+    /// Freezes an operation, or the whole group that it belongs to.
     ///
-    /// If it `takesParents`, the inserts of its parents are frozen before it.
+    /// If the slice `takesParents`, the inserts of the operation's parents are frozen before it.
     func take(
         _ operation: QueuedOperation,
         isFirst: Bool,
@@ -186,14 +189,15 @@ struct PushPreparation {
 
     /// Returns whether the operation can be sent now.
     ///
-    /// Operations of a table that the app does not declare wait until it does, and those of another account
-    /// wait until it is signed in.
+    /// Operations on a table that the app does not declare wait until the app declares it.
+    /// Operations of another account wait until that account is signed in.
     func mayGo(_ operation: QueuedOperation, _ work: Work) -> Bool {
         !work.slice.blocked.contains(operation.row) && queue.catalog.names(tableOf: operation)
             && queue.account.maySend(operation)
     }
 
-    /// Returns whether an operation of a waiting group precedes the operation in its row.
+    /// Returns whether the first operation of the row precedes this one and belongs to a group that
+    /// has to wait.
     private func isBehindGroup(
         _ operation: QueuedOperation,
         _ work: inout Work
@@ -206,7 +210,7 @@ struct PushPreparation {
         return first.map { $0.id != operation.id && $0.group != nil } ?? false
     }
 
-    /// Returns the frozen operation; nil if there is nothing to send.
+    /// Returns the frozen operation; nil if nothing has to be sent for it.
     func frozen(
         _ queued: QueuedOperation,
         _ slice: PushSlice,
@@ -214,7 +218,7 @@ struct PushPreparation {
     ) throws -> QueuedOperation? {
         var operation = queued
         if operation.frozen != nil {
-            // If it was rejected with its batch, it was not executed.
+            // An operation that was rejected together with its batch was not executed.
             guard !slice.rejected.contains(operation.id) else { return operation }
             operation.attempts += 1
             operation.outcomeUnknown = true
@@ -235,8 +239,8 @@ struct PushPreparation {
             if operation.sendsWholeRow, let version = local?.version {
                 operation.basisVersion = version
             } else {
-                // As far as is known, the server never had the row. A change without a base version must not
-                // overwrite another writer's row.
+                // As far as the device knows, the server never had the row. A change without a base
+                // version must not overwrite another writer's row.
                 operation.kind = .insert
             }
         }
@@ -262,9 +266,11 @@ struct PushPreparation {
         return operation
     }
 
-    /// Removes an operation that changes nothing; the server's newest known state replaces the local row.
+    /// Removes an operation that changes nothing; the newest known row of the server replaces the
+    /// local row.
     ///
-    /// A row that a restored server may have lost stays, and a later operation of the row remains based on it.
+    /// If a restored server may have lost the row, the local row stays, and a later operation
+    /// remains based on it.
     private func skip(_ operation: QueuedOperation) throws {
         let later = try queue.reader.operations(operation.table, operation.itemID)
             .first { $0.id > operation.id }
@@ -276,10 +282,11 @@ struct PushPreparation {
         if later == nil { try queue.lostRecords.keepBase(of: operation) }
     }
 
-    /// Returns the comparison that an update breaks together with the server's row.
+    /// Returns the comparison rule that an update breaks in combination with the server's row.
     ///
-    /// The device has checked the update when the app made it. Since then the server's row may have replaced an earlier
-    /// change of the row, or a newer version of the app may have added the comparison.
+    /// The device checked the update when the app made it. Since then, the server's row may have
+    /// replaced an earlier change of the row, or a newer version of the app may have added the
+    /// rule.
     private func brokenComparison(
         in local: Row,
         of operation: QueuedOperation
@@ -299,9 +306,10 @@ struct PushPreparation {
         try park(operation, &work.result)
     }
 
-    /// Parks an operation that cannot be sent, with an error that says why.
+    /// Parks an operation that cannot be sent, with an error that gives the reason.
     ///
-    /// A `violation` makes it a conflict of `item` with the server's row.
+    /// If there is a `violation`, the operation is parked as a conflict between `item` and the
+    /// server's row.
     private func park(
         _ operation: QueuedOperation,
         as violation: RuleViolation? = nil,

@@ -3,7 +3,7 @@
 import Synchronization
 import TidelineCore
 
-/// A runner of the push machine, which sends operations and stores the outcomes.
+/// A runner of the push machine, which sends operations and stores their outcomes.
 struct PushRunner {
     let engine: SyncEngine
 
@@ -14,7 +14,8 @@ struct PushRunner {
         } catch let error as SyncError where error.code == .suspended {
             throw PushError(status: .cancelled, cause: error)
         } catch let error as CancellationError {
-            // This happened while it waited for its turn; the push itself ends with its own error.
+            // The push was cancelled while it waited for its turn. A running push throws its own
+            // `PushError`.
             throw PushError(
                 status: .cancelled,
                 errors: try await engine.operationErrors.all(),
@@ -38,19 +39,20 @@ struct PushRunner {
         }
     }
 
-    /// Pushes before a pull; parked operations do not stop it, and their rows are not changed.
+    /// Pushes before a pull; parked operations do not prevent the pull, and the pull does not
+    /// change their rows.
     ///
-    /// While no account is signed in, no operation is pushed, and the server decides which rows are read.
+    /// If no account is signed in, nothing is pushed, and the server decides which rows it returns.
     ///
-    /// - Returns: The error of a push that left only rows that the server fails to process; such rows do not
-    ///   prevent the pull.
+    /// - Returns: The error of a push that left only rows that the server fails to process, because
+    ///   such rows do not prevent the pull.
     func pushBeforePull() async throws -> PushError? {
         if await engine.account() == .signedOut { return nil }
         do {
             _ = try await sharedPush()
             return nil
         } catch let error as PushError where error.status == .operationErrors {
-            // They wait for the app.
+            // The operations that are left wait for the app.
             return nil
         } catch let error as PushError where !error.failingRows.isEmpty || error.busyUntil != nil {
             return error
@@ -59,10 +61,10 @@ struct PushRunner {
         }
     }
 
-    /// Runs the machine during the push's turn.
+    /// Runs the machine when the push has its turn.
     ///
-    /// If `isSecond`, this follows a push whose responses showed that the server may accept operations that it
-    /// rejected before.
+    /// `isSecond` is true if this push follows one whose responses showed that the server may
+    /// accept operations that it rejected before.
     private func pushInTurn(isSecond: Bool = false) async throws -> PushResult {
         try engine.calls.check()
         var machine = PushMachine(limits: engine.limits, budget: PushBudget(limits: engine.limits))
@@ -92,7 +94,7 @@ struct PushRunner {
             budget.begin(afterAttempts: begin.attempts)
             machine = PushMachine(limits: engine.limits, budget: budget)
             engine.events.send(.pushStarted(pending: begin.own))
-            // A push that started always reports its end.
+            // Every push that has started reports its end.
             defer {
                 engine.events.send(.pushFinished(completed: machine.completed, parked: parked))
             }
@@ -100,8 +102,8 @@ struct PushRunner {
             note(end.stop, machine)
             await engine.serverFacts.keep(machine.budget, before: budget)
             try await engine.serverFacts.store()
-            // If other writes of the same push were accepted, a request to wait does not concern the whole
-            // server.
+            // If other writes of the same push were accepted, a request to wait does not apply to
+            // the whole server.
             let isWorking = end.stop == .network && (end.cause == nil || machine.completed > 0)
             engine.pushMemory.failing.withLock {
                 $0 = isWorking ? machine.failuresOfRows : []
@@ -125,7 +127,8 @@ struct PushRunner {
         }
     }
 
-    /// Pushes the operations that a push released; that push completed `completed` operations.
+    /// Pushes the operations that the previous push released; that push completed `completed`
+    /// operations.
     private func pushAgain(after completed: Int) async throws -> PushResult {
         do {
             var result = try await pushInTurn(isSecond: true)
@@ -152,7 +155,8 @@ struct PushRunner {
     private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
 
     private func run(_ machine: inout PushMachine, _ begin: PushBegin) async throws -> End {
-        // New operations are sent first, so that one that is rejected in each push does not delay the others.
+        // New operations are sent first, so that an operation that is rejected in every push does
+        // not delay the others.
         let behind = engine.pushMemory.rejectedByProxy.withLock { $0 }
         defer { engine.pushMemory.rejectedByProxy.withLock { $0 = machine.lastOfNextPush } }
         var action = machine.start(lastID: begin.lastID, blocked: begin.blocked, behind: behind)
@@ -194,7 +198,7 @@ struct PushRunner {
             switch try await service(for: operations).send(batch: operations, engine.catalog) {
             case .replies(let replies): return machine.answered(replies)
             case .rejected(let answer):
-                // A proxy's response must not split a transaction.
+                // The response of a proxy must not cause a transaction to be split.
                 var isOriginal = false
                 if machine.mustKnowServer(after: answer) {
                     isOriginal = try await engine.remote.get().isOriginal(operations[0].table)
@@ -221,7 +225,7 @@ struct PushRunner {
         }
     }
 
-    /// Freezes a slice, or as much of it as the free space on the disk allows.
+    /// Freezes a slice, or the part of it for which the disk has enough free space.
     private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
         var slice = slice.fitting(engine.store.freeBytes)
         while true {
@@ -237,7 +241,7 @@ struct PushRunner {
     private func freeze(_ slice: PushSlice) async throws -> PreparedSlice {
         let (environment, remote) = (engine.environment, engine.remote)
         var timed = environment
-        // Without a server, nothing is sent.
+        // If the endpoint cannot be used, nothing is sent.
         if let clock = try? engine.remote.get().clock {
             timed.now = { clock.time(at: environment.now()) }
         }
@@ -251,7 +255,7 @@ struct PushRunner {
         return prepared
     }
 
-    /// Sends operations on different rows, each in its own request.
+    /// Sends operations on different rows, each in a separate request.
     private func send(_ operations: [QueuedOperation]) async throws -> [PushReply] {
         let catalog = engine.catalog
         if operations.count == 1 {
@@ -267,7 +271,7 @@ struct PushRunner {
                         let answer = try await remote.send(operation, schema)
                         return IndexedReply(index: index, reply: .answer(answer))
                     } catch is TransportError {
-                        // The other responses must not be lost because of this one.
+                        // An error of this request must not discard the responses to the others.
                         return IndexedReply(index: index, reply: .lost)
                     }
                 }
@@ -278,10 +282,10 @@ struct PushRunner {
         }
     }
 
-    /// Returns the service for a request of one operation.
+    /// Returns the service for a request with one operation.
     ///
-    /// If the server failed to process the operation in earlier pushes, but processed other requests,
-    /// `Retry-After` in the response does not apply to other requests.
+    /// If the server failed to process the operation in earlier pushes but processed other
+    /// requests, `Retry-After` in the response does not apply to other requests.
     func service(for operations: [QueuedOperation]) throws -> RemoteService {
         var service = try engine.remote.get()
         service.heedsRetryAfter = operations.contains { $0.failedPushes == 0 }
@@ -296,9 +300,10 @@ struct PushRunner {
 
     // MARK: - Applying outcomes
 
-    /// Plans the changes for each outcome, then makes all of them in one transaction.
+    /// Plans the changes for all outcomes, and then makes them in one transaction.
     ///
-    /// - Returns: The result of each operation, and the operations of other groups that waited for it.
+    /// - Returns: The result of each operation, and the operations of other groups that waited for
+    ///   one of them.
     private func apply(
         _ decidedOperations: [DecidedOperation]
     ) async throws -> (results: [SettlementResult], unblocked: [Int64]) {
@@ -328,8 +333,8 @@ struct PushRunner {
             try queue.epochs.handle(newEpochs)
             try queue.epochs.clearFormerBits(of: decidedOperations)
             let settlement = Settlement(queue: queue)
-            // Each response is for a different row, so they are independent. But if two groups merge, operations of
-            // other rows get the ID of the merged group.
+            // Each response is for a different row, so the plans are independent. If two groups
+            // merge, however, operations on other rows get the id of the merged group.
             let queued = try queue.reader.operations(ofRowsOf: plans.map(\.0))
             let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
             let own = try queue.reader.ownStates.states(of: plans.map(\.0.row))
@@ -403,15 +408,16 @@ struct PushRunner {
         throw error
     }
 
-    /// - Throws: ``SyncError`` with code `offline` if another response asked for a wait that is longer than a
-    ///   push allows.
+    /// - Throws: ``SyncError`` with code `offline` if another response asked for a longer wait than
+    ///   a push allows.
     private func checkLongWait() throws {
         if engine.serverWait.remaining > engine.limits.retryDelayMax {
             try engine.serverWait.check()
         }
     }
 
-    /// Returns the error for a response that did not come from the server, or for a failure of the server.
+    /// Returns the error for a response that did not come from the server, or that reports a
+    /// failure of the server.
     private func rejection(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
         if stop == .unauthorized {
             return .signInWanted("push", reason: machine.unauthorizedAnswer?.message)
@@ -419,7 +425,7 @@ struct PushRunner {
         guard stop == .network, let rejection = machine.rejection,
             let server = try? engine.remote.get().endpoint.name
         else { return nil }
-        // The row is incomplete, or nothing was written to it.
+        // The response contains an incomplete row, or nothing was written to the row.
         let ofRow = rejection.item.map { _ in AnswerOutline(status: rejection.status) }
         guard let answer = rejection.outline ?? ofRow else { return nil }
         return .unexpectedAnswer(
@@ -437,9 +443,9 @@ private struct PushBegin: Sendable {
     /// The number of operations of the account that is signed in.
     var own: Int
     var lastID: Int64
-    /// The number of times that the first operation was sent before.
+    /// The number of times that the first operation has been sent before.
     var attempts: Int
-    /// Rows with an operation that cannot be decoded.
+    /// The rows with an operation that cannot be decoded.
     var blocked: Set<RowKey>
 
     init(_ reader: QueueReader) throws {
@@ -452,7 +458,7 @@ private struct PushBegin: Sendable {
 }
 
 extension SyncEvents {
-    /// Sends the event for a completed or parked operation.
+    /// Sends the event for an operation that was completed or parked.
     func send(_ result: SettlementResult, of operation: QueuedOperation) {
         let (table, itemID, kind) = (operation.table, operation.itemID, operation.kind)
         switch result {

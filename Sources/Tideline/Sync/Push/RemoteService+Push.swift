@@ -1,9 +1,9 @@
-// The requests of a push, and their responses as values.
+// RemoteService+Push: the requests of a push, whose responses are returned as values.
 
 import Foundation
 import TidelineCore
 
-/// The reply to a batch.
+/// The reply to a batch request.
 enum BatchReply: Sendable {
     case replies([PushReply])
     /// A response that is not a batch response.
@@ -11,9 +11,10 @@ enum BatchReply: Sendable {
 }
 
 extension RemoteService {
-    /// Sends the bytes of a frozen operation, which are the same in each attempt.
+    /// Sends the frozen bytes of an operation, which are the same in each attempt.
     ///
-    /// A classic server undeletes a row without changing it; the new values are sent afterwards.
+    /// A classic server undeletes a row without changing it; a further request sends the new
+    /// values.
     func send(_ operation: QueuedOperation, _ schema: TableSchema?) async throws -> PushAnswer {
         guard let frozen = operation.frozen else {
             preconditionFailure("only frozen ones are sent")
@@ -46,7 +47,7 @@ extension RemoteService {
     ) async throws
         -> BatchReply
     {
-        // The response of a server of another generation is a rejection: single requests follow.
+        // A server of another generation responds with a rejection, and single requests follow.
         let (response, _) = try await plainly(
             Request(
                 method: "POST",
@@ -62,7 +63,7 @@ extension RemoteService {
         }
         signs.learn(.batches)
         note(answers.compactMap { $0 }.filter { !$0.isBeyondBatch }, sentAt: busy.number)
-        // A request without a response was not executed: it is retried.
+        // A request of the batch without a response was not executed, so it is retried.
         let missing = TransportResponse(status: 503)
         return .replies(
             zip(operations, answers).map { operation, answer in
@@ -77,7 +78,7 @@ extension RemoteService {
         )
     }
 
-    /// Finds out from a list of a table whether the server is an original one.
+    /// Reads a list of a table to find out whether the server is an original one.
     ///
     /// A Tideline server identifies itself in the response, or sends a delta link.
     func isOriginal(_ table: String) async throws -> Bool {
@@ -105,9 +106,9 @@ extension RemoteService {
         return try await row(id, in: table, schema)
     }
 
-    /// Reads a row, deleted or not.
+    /// Reads a row, whether it is deleted or not.
     ///
-    /// Only a Tideline server shows a deleted row to clients of both generations.
+    /// Only a Tideline server returns deleted rows to clients of both generations.
     func row(_ id: String, in table: String, _ schema: TableSchema?) async throws -> PushAnswer {
         let answer = try await send { _ in
             let url = try endpoint.url(table, id: id, query: "?__includedeleted=true")
@@ -116,12 +117,12 @@ extension RemoteService {
         return pushAnswer(answer.response, schema, id: id)
     }
 
-    /// Reads a row, deleted or not, with a request for a list.
+    /// Reads a row, whether it is deleted or not, with a request for a list.
     ///
-    /// A read of the single row would also be 404 if the table is missing, and the original Node server does
-    /// not show tombstones there.
+    /// A request for the single row would also return 404 if the table is missing, and the original
+    /// Node server does not return tombstones to such a request.
     ///
-    /// - Returns: The response, in the form of the response to a read of a single row.
+    /// - Returns: The response, converted to the form of a response to a read of a single row.
     private func row(
         _ id: String,
         among table: String,
@@ -136,7 +137,7 @@ extension RemoteService {
         var answer = pushAnswer(response, schema, id: id)
         answer.dialect = dialect
         guard response.status == 200 else {
-            // Any response of a classic server is about the table.
+            // Every response of a classic server concerns the table.
             if dialect == .classic, answer.isProven { answer.lacksTable = response.status == 404 }
             return answer
         }
@@ -161,17 +162,18 @@ extension RemoteService {
 }
 
 extension TransportResponse {
-    /// Whether the request was not executed because the responses of its batch are too large.
+    /// Whether the request was not executed because the responses of its batch became too large.
     var isBeyondBatch: Bool {
         status == 503 && RowText.row(body, nil)?["code"] == "batchAnswersTooLarge"
     }
 
     /// Whether the request was not executed because an earlier request of its batch failed.
     ///
-    /// The server stops at that request if a proxy dropped `Prefer: continue-on-error`.
+    /// The server stops at the failed request if a proxy dropped `Prefer: continue-on-error`.
     var isSkipped: Bool { status == 424 && code == "notProcessed" }
 
-    /// `id` is the id of the row that was sent; a body with another row is not a response to the request.
+    /// Creates the push answer; `id` is the id of the row that was sent, and a body with another
+    /// row is not a response to it.
     func pushAnswer(
         _ schema: TableSchema?,
         id: String,
@@ -179,7 +181,8 @@ extension TransportResponse {
     ) -> PushAnswer {
         let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
         let code = item == nil ? code : nil
-        // If the path is wrong, no response comes from a table; the same applies to another server's page.
+        // If the path is wrong, the response does not come from a table. The same is true for a
+        // page of another server.
         let isElsewhere = item != nil || code == "noSuchPath"
         var answer = PushAnswer(
             status: status,
@@ -207,7 +210,8 @@ extension TransportResponse {
         return answer
     }
 
-    /// Returns the rule that rejects the row; nil if the code names none.
+    /// Returns the rule because of which the row is rejected; nil if the code does not belong to a
+    /// rule.
     func violation(_ code: String?) -> RuleViolation? {
         guard let code = code.flatMap(RuleViolation.Code.init), AnswerProof.isServers(self) else {
             return nil

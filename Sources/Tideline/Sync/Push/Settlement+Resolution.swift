@@ -1,6 +1,7 @@
-// Settlement+Resolution: stores an app's resolution of a conflict, in one transaction.
+// Settlement+Resolution: stores the app's resolution of a conflict in one transaction.
 //
-// The handler got the row with all its edits, so its resolution also applies to the next operation.
+// The handler received the row with all its edits, so the resolution also covers the next
+// operation.
 
 import TidelineCore
 
@@ -62,18 +63,19 @@ extension Settlement {
         if let server = view.server.row { try queue.membership.confirmHolders(of: server, table) }
     }
 
-    /// Sends the operation again on top of the server's state, merged with the operations that follow it.
+    /// Resends the operation on top of the server's state, merged with the operations that follow
+    /// it.
     private func replace(_ view: ConflictView, with operation: QueuedOperation) throws {
         var again = ConflictRules.onTop(operation, view.server)
         again.edit = nil
         if let later = view.later {
-            // The handler saw the row with all its edits.
+            // The handler has seen the row with all its edits.
             try queue.removeFollowing(view.operation)
             if !again.isChained(to: later) { again = try queue.joined(again, with: later) }
         }
         again.basis = operation.basis
         if case .row(let row) = view.server, again.kind == .update {
-            // Only the differences from the server's row are sent.
+            // The request sends only the differences from the server's row.
             again.basis = RowBasis(base: row)
             again.basisVersion = nil
             again.sendsWholeRow = false

@@ -1,12 +1,13 @@
-// Settlement: applies the plans that SettlementPlan describes.
+// Settlement: carries out the plans that SettlementPlan describes.
 //
-// All methods run inside `LocalStore.write`; the plan was made before. If a row was edited while its
-// operation was in flight (guarantee 7), the new local row is the server's row with the edits made
-// since the first attempt applied to it.
+// All methods run inside `LocalStore.write`, with a plan that was made before. If a row was edited
+// while its operation was in flight (guarantee 7), the new local row is the server's row, with the
+// edits made since the first attempt applied to it.
 
 import TidelineCore
 
-/// The application of an operation's outcome to row, queue, base row and errors, in one transaction.
+/// The application of an operation's outcome to the row, queue, base row and errors, in one
+/// transaction.
 struct Settlement {
     let queue: QueueTransaction
 
@@ -14,8 +15,8 @@ struct Settlement {
 
     /// Applies the outcome of an operation that was sent.
     ///
-    /// `operations` are the current operations of the row. If the app dropped the operation in the meantime,
-    /// nothing is done.
+    /// `operations` has the current operations of the row. If the app has removed the operation in
+    /// the meantime, nothing is changed.
     func apply(
         _ sent: QueuedOperation,
         _ plan: SettlementPlan,
@@ -23,7 +24,8 @@ struct Settlement {
         own: [OwnState]
     ) throws -> SettlementResult {
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
-        // A response belongs to one request: if the operation has a new one since, it is sent again.
+        // A response belongs to one request. If the operation has a new request since then, it is
+        // resent.
         guard operation.damage != nil || operation.frozen?.requestID == sent.frozen?.requestID
         else { return .resend }
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
@@ -35,7 +37,8 @@ struct Settlement {
             try finish(operation, later, server, isOwn: isOwn, isDone: isDone)
             return .completed
         case _ where operation.damage != nil:
-            // It cannot be changed: the next push parks it, and later operations of its row wait.
+            // The operation cannot be changed. The next push parks it, and later operations of its
+            // row wait.
             operation.state = .pending
             try queue.put(operation)
             return .resend
@@ -74,10 +77,11 @@ struct Settlement {
 
     // MARK: - Accepted
 
-    /// Stores the state that an accepted operation replaced.
+    /// Stores the state that an accepted operation replaced, or records that another writer's row
+    /// replaced an inserted row.
     ///
-    /// If another writer's row replaced an inserted one, that is recorded. `operations` are the operations of
-    /// the row, and `own` are its own states.
+    /// `operations` has the operations of the row, and `own` the row states that this device's
+    /// pushes have replaced.
     private func keepStates(
         of operation: QueuedOperation,
         _ plan: SettlementPlan,
@@ -91,14 +95,14 @@ struct Settlement {
             guard let after = server.row else {
                 return try queue.ownStates.forget(own, of: operation.row)
             }
-            // A server without versions: nothing is known of its states.
+            // If the server has no versions, nothing is known about the row's states.
             guard after.version != nil else {
                 return try queue.ownStates.forget(own, of: operation.row, keepsInserted: false)
             }
             let sent = operation.frozen?.sentRow
             if try keepReplaced(by: operation, sent, after, operations, own) { return }
         case .rebase(let after):
-            // The previous operation has taken effect, and the row has all its values.
+            // The earlier form of the operation has taken effect, and the row has all its values.
             if try keepReplaced(by: operation, operation.unknownSent, after, operations, own) {
                 return
             }
@@ -126,8 +130,8 @@ struct Settlement {
             let local = try store.row(id: .string(operation.itemID), in: operation.table),
             !local.isFromServer
         {
-            // The new row may belong to a later operation; this one then replaced a row that the app has
-            // deleted.
+            // The stored row may belong to a later operation. In that case, this operation replaced
+            // a row that the app has deleted since then.
             if !operations.contains(where: { $0.id > operation.id && $0.replacesRow }), let sent {
                 try queue.ownStates.keepInsert(
                     inserted,
@@ -148,8 +152,8 @@ struct Settlement {
 
     /// Completes the operation; `server` is the server's state, if it is known.
     ///
-    /// `isOwn` is true if no other writer changed the row in between; the response may be the replayed answer
-    /// to an earlier attempt. `isDone` is true if the operation took effect.
+    /// `isOwn` is true if no other writer changed the row in between, although the response may be
+    /// the replayed answer to an earlier attempt. `isDone` is true if the operation took effect.
     func finish(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
@@ -169,7 +173,8 @@ struct Settlement {
             ? ServerState.newest(after: server, to: operation)
             : ServerState.later(basis.latest, server)
         guard let later else {
-            // Membership changes that queries reported for a missing row were not stored: they restart.
+            // Changes of membership that queries reported for a missing row were not stored, so the
+            // pulls start over.
             if operation.kind == .delete, newest != server, newest.row != nil {
                 try queue.pullState.resetCursors(of: operation.table)
             }
@@ -179,10 +184,11 @@ struct Settlement {
         try moveUp(later, behind: operation, server, basis, isOwn: isOwn, isDone: isDone)
     }
 
-    /// Bases the next operation of a row, and the local row, on the outcome of the previous one.
+    /// Bases the next operation of a row, and the local row, on the outcome of the previous
+    /// operation.
     ///
-    /// `isOwn` and `isDone` are as in ``finish(_:_:_:isOwn:isDone:)``; the server's row replaced an operation
-    /// that is not done.
+    /// For `isOwn` and `isDone`, see ``finish(_:_:_:isOwn:isDone:)``. If `isDone` is false, the
+    /// server's row replaced the previous operation.
     func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
@@ -198,16 +204,18 @@ struct Settlement {
         waiting.basis = basis
         waiting.before = nil
         if case .deleted(let version, _) = server, later.kind != .insert {
-            // The next edit was made to a row that no longer exists. It keeps a base version, because without
-            // If-Match it could overwrite a row that another writer restored in the meantime.
+            // The next edit was made to a row that no longer exists. The edit keeps a base version,
+            // because without `If-Match` it could overwrite a row that another writer has restored
+            // in the meantime.
             waiting.basisVersion =
                 version ?? operation.basis.base?.version ?? later.basisVersion
             if later.kind == .update, let base = operation.basis.base {
-                // If another writer restores the row, the base still shows which edits only restore a value.
+                // If another writer restores the row, the base row still shows which edits only
+                // restore an earlier value.
                 waiting.basis = RowBasis(base: base, latest: basis.latest ?? server)
                 waiting.sendsWholeRow = true
             }
-            // The local row still contains the change of its group.
+            // The local row still contains the change of the previous operation and its group.
             if !isDone, later.kind == .update, !operation.isChained(to: later) {
                 waiting = try queue.joined(waiting, with: operation)
             }
@@ -215,23 +223,26 @@ struct Settlement {
         guard let row = server.row, later.kind != .delete,
             let local = try store.row(id: .string(operation.itemID), in: operation.table)
         else { return try queue.put(waiting) }
-        // A pull may have fetched a later state than a stored answer, and the queries contain it.
+        // A pull may have fetched a later state than a replayed answer, and the query membership is
+        // that of the later state.
         let newest = basis.lastKnown?.row ?? row
         if later.kind == .insert {
-            // The delete before it was not executed, so the new row replaces the remaining one.
+            // The preceding delete was not executed, so the new row replaces the row that still
+            // exists.
             waiting.kind = .update
             waiting.sendsWholeRow = true
         }
         try queue.put(waiting)
         if later.kind == .insert, let edit = later.edit, let result = waiting.result(local: nil) {
-            // Later changes were made to the new row, which keeps no value of the remaining one.
+            // Later changes were made to the new row, which keeps no value of the row that still
+            // exists.
             try queue.rebaseFollowing(waiting, from: edit, onto: result)
             return try queue.membership.confirmHolders(of: newest, operation.table)
         }
         guard try !later.replacesRow && !queue.reader.isReplaced(behind: waiting) else {
             return try queue.membership.confirmHolders(of: newest, operation.table)
         }
-        // A delete has no row afterwards, so every value of the local row is an edit.
+        // A delete leaves no row, so every value of the local row is an edit.
         var sent =
             operation.frozen?.sentRow ?? operation.edit.flatMap { _ in
                 operation.result(local: local)
@@ -240,12 +251,14 @@ struct Settlement {
         if !isDone, later.kind == .update, !operation.isChained(to: later),
             let base = operation.basis.base
         {
-            // A value with which the next edit only restored the value before both is not an edit.
+            // If the next edit only restored the value from before both operations, that value is
+            // not an edit.
             for (name, value) in RowMerge.payload(local) where RowMerge.same(base[name], value) {
                 if let change = sent[name], let now = row[name],
                     RowMerge.same(now, now.applying(from: base[name], to: change))
                 {
-                    // The operation has changed this column, so the next one changes it back.
+                    // The server's row still has the change of the operation, so the next operation
+                    // changes it back.
                     continue
                 }
                 sent[name] = value
@@ -258,11 +271,12 @@ struct Settlement {
         try queue.membership.confirmHolders(of: newest, operation.table)
     }
 
-    /// Leaves an inherited operation unchanged in the queue after the server's row replaced the operation
-    /// before it.
+    /// Leaves an inherited operation unchanged in the queue after the server's row replaced the
+    /// previous operation.
     ///
-    /// The original store may have sent it, and newer edits since. Its base does not change, so that it causes
-    /// a conflict as well. The change of the previous operation is removed from the local row.
+    /// The store that this one was copied from may have sent the operation, and newer edits since
+    /// then. The base of the operation does not change, so that the operation causes a conflict as
+    /// well. The change of the previous operation is removed from the local row.
     private func stay(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
@@ -272,7 +286,7 @@ struct Settlement {
         let base = operation.basis.base
         waiting.before = nil
         waiting.basis = RowBasis(base: base, latest: server)
-        // The empty version matches nothing.
+        // An empty version never matches.
         waiting.basisVersion =
             later.basisVersion ?? operation.basisVersion ?? base?.version ?? ""
         if later.kind == .insert { waiting.kind = .update }
@@ -287,7 +301,7 @@ struct Settlement {
         try queue.rebaseFollowing(operation, from: sent, onto: base)
     }
 
-    /// Removes the row's operations; the server's row replaces the local one.
+    /// Replaces the local row with the server's row, or deletes it if the server's row is deleted.
     func apply(_ server: ServerState, _ table: String, _ id: String) throws {
         switch server {
         case .row(let row):
@@ -301,10 +315,10 @@ struct Settlement {
 
     // MARK: - Sent again
 
-    /// Sends the modified operation again, from the same position in the queue.
+    /// Resends the modified operation from the same position in the queue.
     ///
-    /// The outcome of its attempts is known, so the edit that follows it is merged into it. `server` is the
-    /// row's state from a response; nil if the response contained none.
+    /// The outcome of its attempts is known, so the edit that follows it is merged into it.
+    /// `server` is the row's state in a response; nil if the response contained no state.
     ///
     /// - Returns: Whether there is still an operation to send.
     @discardableResult
@@ -340,7 +354,8 @@ struct Settlement {
         again.group = try queue.joined(merged, with: later).group
         again.edit = merged.edit
         if merged.kind != operation.kind { again.kind = merged.kind }
-        // Sent again unchanged: a following edit that was made to an older version stays based on that.
+        // The operation is resent unchanged. If the following edit was made to an older version, it
+        // stays based on that version.
         if changed.basisVersion == operation.basisVersion {
             again.basisVersion = merged.basisVersion
         }
@@ -350,9 +365,10 @@ struct Settlement {
         return true
     }
 
-    /// Stores the change of an operation if an operation of another group for the same row is queued after it.
+    /// Stores the change of an operation if the next operation on the same row belongs to another
+    /// group.
     ///
-    /// The change is then known even if the operation is sent in another form.
+    /// The change is then still known if the operation is sent in another form.
     func keepEdit(
         of operation: QueuedOperation,
         in again: inout QueuedOperation
@@ -370,8 +386,8 @@ struct Settlement {
         }
     }
 
-    /// Bases the operation on the server's row; the local row becomes `joined` with the edits made since `sent`
-    /// applied.
+    /// Bases the operation on the server's row, and sets the local row to `joined` with the edits
+    /// made since `sent` applied.
     private func rebase(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
@@ -410,7 +426,7 @@ struct Settlement {
         try store.put([rebased], in: operation.table)
     }
 
-    /// Merges the following operation into a rejected one, which is then sent again.
+    /// Merges the following operation into a rejected one, which is then resent.
     func collapse(
         _ operation: QueuedOperation,
         _ later: QueuedOperation
@@ -426,10 +442,11 @@ struct Settlement {
         return .released
     }
 
-    /// Removes a rejected insert whose row was deleted locally since.
+    /// Removes a rejected insert whose row was deleted locally after it was sent.
     ///
-    /// The delete that follows it applies to the server's row with the same id, if there is one. That row may
-    /// result from this insert, changed by another writer after the response was lost.
+    /// The delete that follows the insert applies to the server's row with the same id, if there is
+    /// one. That row may be the result of this insert, changed by another writer after the response
+    /// was lost.
     private func drop(
         _ operation: QueuedOperation,
         _ later: QueuedOperation,
@@ -449,9 +466,10 @@ struct Settlement {
 
     // MARK: - Parked
 
-    /// Parks an operation that the server rejected, with a durable error.
+    /// Parks an operation that the server rejected, with an error that is kept in the store.
     ///
-    /// An edit made while the request was in flight releases the operation immediately.
+    /// If the row was edited while the request was in flight, the edit releases the operation
+    /// immediately.
     func park(
         _ rejected: QueuedOperation,
         _ later: QueuedOperation?,
@@ -461,11 +479,12 @@ struct Settlement {
         var operation = rejected
         if let server { operation.basis.latest = ServerState.later(operation.basis.latest, server) }
         if let later, operation.isChained(to: later) {
-            // The changes of other transactions to the row wait for this operation.
+            // The changes that other transactions made to the row wait for this operation.
             let before = operation
             try keepEdit(of: before, in: &operation)
         } else if let later {
-            // Whatever happened to the insert, the response contains the current state of the server.
+            // Whatever happened to the insert, the response contains the current state of the row
+            // on the server.
             let isKnown = server != nil && operation.kind == .insert && later.kind == .delete
             return isKnown
                 ? try drop(operation, later, operation.basis) : try collapse(operation, later)

@@ -1,24 +1,25 @@
-// SettlementPlan: the changes that an outcome leads to, and their result.
+// SettlementPlan: the changes that follow from an outcome, and the result of applying them.
 
 import TidelineCore
 
-/// The changes that an outcome leads to.
+/// The changes that follow from an outcome.
 enum SettlementPlan: Sendable {
     /// The operation is complete, and the server has this state.
     ///
-    /// `isOwn` is true if no other writer changed the row in between. `isDone` is true if the operation took
-    /// effect; otherwise the server's row replaced it.
+    /// `isOwn` is true if no other writer changed the row in between. `isDone` is true if the
+    /// operation took effect; otherwise the server's row replaced it.
     case accept(ServerState, isOwn: Bool, isDone: Bool)
-    /// The restored server has lost the row, and has resolved the operation against a different state of it, which
-    /// resulted in this row.
+    /// The restored server has lost the row, and has resolved the operation against a different
+    /// state of it.
     ///
-    /// The row stays on the device as a lost one; if a later edit waits, the modified operation is sent again.
+    /// The value is the resulting row. This device keeps its row as a lost row. If a later edit
+    /// waits, the modified operation is resent.
     case lose(Row, QueuedOperation)
-    /// The modified operation is sent again, based on the server's state.
+    /// The modified operation is resent, based on the server's state.
     case sendAgain(QueuedOperation, ServerState)
     /// No part of the operation took effect, so it is retried with a new request.
     case retry(QueuedOperation)
-    /// An earlier form of the operation arrived, and resulted in this row.
+    /// An earlier form of the operation arrived and resulted in this row.
     case rebase(Row)
     /// The merged row is sent on top of the server's row.
     case merge(Row, onto: Row)
@@ -28,14 +29,15 @@ enum SettlementPlan: Sendable {
     case park(ServerState?, ParkText)
 }
 
-/// The text of a durable error.
+/// The text of an error that is kept in the store.
 struct ParkText: Sendable {
     var errorID: String
     var status: Int?
     var message: String
     /// The rule that the row breaks.
     var brokenRule: BrokenRule?
-    /// The conditions of the rejection; nil if the row itself caused it.
+    /// The conditions under which the server rejected the operation; nil if the row itself is the
+    /// reason.
     var conditions: ParkedConditions?
     /// The reference because of which the server rejected the operation.
     var reference: BrokenReference?
@@ -45,7 +47,7 @@ struct ParkText: Sendable {
 package enum SettlementResult: Sendable, Hashable {
     /// The operation was removed from the queue.
     case completed
-    /// The operation has to be sent again.
+    /// The operation has to be resent.
     case resend
     /// No part of the operation took effect, although a response arrived; it is retried.
     case untouched
@@ -55,7 +57,8 @@ package enum SettlementResult: Sendable, Hashable {
     case released
     /// The operation was rejected and removed, because its row was deleted locally in the meantime.
     case dropped
-    /// The operation was rejected because the insert of its parent is still in the queue, and waits for it.
+    /// The operation was rejected, and waits for the insert of its parent, which is still in the
+    /// queue.
     case waiting
     /// The app's handler has to be called.
     case asked

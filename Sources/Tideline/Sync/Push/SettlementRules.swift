@@ -1,16 +1,21 @@
-// SettlementRules: the plan for an operation with a known outcome, before anything is stored.
+// SettlementRules: makes the plan for an operation with a known outcome, before anything is stored.
 
 import TidelineCore
 
-/// The rules that turn an outcome into changes of row, queue and errors.
+/// The rules that turn an outcome into changes of the row, the queue and the errors.
 struct SettlementRules {
     let engine: SyncEngine
 
-    /// `restored` are the operations whose row was restored to an older state than their base.
+    /// Returns the plan for an outcome.
     ///
-    /// `resolved` are the operations whose base the server has lost, and that it resolved from a different state.
-    ///
-    /// `conditions` are stored with a rejection; nil if no response is a rejection.
+    /// - Parameters:
+    ///   - decided: The operation with its outcome.
+    ///   - restored: The operations whose row the server's restore has set back to an older state
+    ///     than their base.
+    ///   - resolved: The operations whose base the server has lost, and that it resolved against a
+    ///     different state.
+    ///   - conditions: The conditions that are stored with a rejection; nil if no response is a
+    ///     rejection.
     func plan(
         _ decided: DecidedOperation,
         restored: Set<Int64> = [],
@@ -25,7 +30,7 @@ struct SettlementRules {
             guard decided.answer.mayHaveOtherWrites else {
                 return .accept(server, isOwn: true, isDone: true)
             }
-            // The server may have dropped the operation.
+            // The server may have discarded the operation.
             let payload = OperationRequest.payload(
                 operation,
                 schema: engine.catalog.schema(operation.table)
@@ -60,7 +65,7 @@ struct SettlementRules {
                 limits: engine.limits
             ) {
             case .alreadyApplied(let state):
-                // A merge rule may have chosen the server's values.
+                // A merge rule may have chosen the values of the server.
                 return .accept(
                     state,
                     isOwn: holdsSent(operation, state),

@@ -1,14 +1,16 @@
-// WaitCycle: groups and operations that wait for each other, so that none of them could be sent.
+// WaitCycle: finds groups and operations that wait for each other, so that none of them could be
+// sent.
 //
-// A group waits as a whole, so two groups can wait for each other although no row waits for itself: each of them may
-// insert a parent that the other one names. They become one group, in which the parents come first.
+// A group waits as a whole. Two groups can therefore wait for each other although none of their
+// rows does, for example if each group inserts a parent that the other group refers to. They become
+// one group, in which parents come first.
 
 import TidelineCore
 
 /// The groups and operations that wait for each other.
 struct WaitCycle {
     let reader: QueueReader
-    /// The ids of the operations that are sent earlier.
+    /// The ids of the operations that will be sent before.
     let taken: Set<Int64>
 
     /// A group, or an operation without one.
@@ -21,13 +23,14 @@ struct WaitCycle {
         }
     }
 
-    /// The maximum number of groups and operations that a check examines.
+    /// The maximum number of groups and operations that one check examines.
     private static let unitsMax = 256
 
-    /// Returns the operations outside of a group that the group waits for, and that wait for the group.
+    /// Returns the operations outside a group that the group waits for and that also wait for the
+    /// group.
     ///
-    /// - Parameter group: The group, which waits.
-    /// - Returns: The operations; none if the group only waits.
+    /// - Parameter group: The name of a group that has to wait.
+    /// - Returns: The operations; none if no operation waits for the group.
     /// - Throws: The errors of the store.
     func others(of group: String) throws -> [QueuedOperation] {
         let start = Unit.group(group)
@@ -40,7 +43,7 @@ struct WaitCycle {
             waits[unit] = []
             let own = try self.members(of: unit)
             members[unit] = own
-            // The other groups and operations wait for the app or for another account, not for this group.
+            // These operations wait for the app or for another account, not for this group.
             guard own.allSatisfy({ $0.state != .parked && $0.damage == nil && maySend($0) }) else {
                 continue
             }
@@ -68,7 +71,8 @@ struct WaitCycle {
         }
     }
 
-    /// Returns the operations that must be sent before these, because of their rows and of references.
+    /// Returns the operations that must be sent before these operations, because of their rows or
+    /// of references.
     private func operations(
         before members: [QueuedOperation],
         _ delayed: inout DelayedChildren
@@ -97,10 +101,11 @@ struct WaitCycle {
         reader.catalog.names(tableOf: operation) && reader.account.maySend(operation)
     }
 
-    /// Returns the operation of a row that must be sent before another one; nil if there is none.
+    /// Returns the operation on the same row that must be sent before another one; nil if there is
+    /// none.
     ///
-    /// This is the first operation of the row, or, if that belongs to the same group, the directly preceding
-    /// operation, which may belong to another group.
+    /// This is the first operation of the row. If the first operation belongs to the same group, it
+    /// is the directly preceding operation, which may belong to another group.
     static func operation(
         before member: QueuedOperation,
         first: QueuedOperation,

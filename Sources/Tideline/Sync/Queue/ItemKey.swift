@@ -1,8 +1,8 @@
-// ItemKey, RowKey: an id, and a row of a table, as keys of sets and dictionaries.
+// ItemKey, RowKey: ids and rows as keys of sets and dictionaries.
 
 import TidelineCore
 
-/// An id as a key; two ids are equal if their UTF-8 bytes are.
+/// A key for an id; two ids are equal if they have the same UTF-8 bytes.
 package struct ItemKey: Hashable, Sendable {
     fileprivate let id: String
 

@@ -1,8 +1,9 @@
-// KnownCommits: the latest commit of each table that the device knows of, from pages and from responses to
-// pushes.
+// KnownCommits: the latest commit of each table that the device knows from pages and from responses
+// to pushes.
 //
-// An insert stores it. A tombstone with a later creation time cannot belong to a row that the app knew: it results from
-// this insert, which another copy of the store has sent.
+// An insert stores this commit. A tombstone that was created later cannot belong to a row that the
+// app knew, so it results from this insert: a copy of the store, or an attempt whose response was
+// lost, sent the insert.
 
 import TidelineCore
 
@@ -20,7 +21,8 @@ extension QueueTransaction {
 struct KnownCommits {
     let reader: QueueReader
 
-    /// Returns the latest commit of a table that the device knows, in milliseconds since 1970; 0 for none.
+    /// Returns the latest commit of a table that the device knows, in milliseconds since 1970; 0
+    /// for none.
     func latest(of table: String) throws -> Int64 {
         try reader.config(table, "", PullCursor.knownUntilType).flatMap { Int64($0) } ?? 0
     }
@@ -30,7 +32,7 @@ struct KnownCommits {
 struct KnownCommitChanges {
     let queue: QueueTransaction
 
-    /// Stores the time of a server commit, if it is the latest.
+    /// Stores the time of a commit on the server, if it is the latest.
     func note(_ commit: Timestamp?, of table: String) throws {
         guard let commit, commit.milliseconds > (try queue.reader.knownCommits.latest(of: table))
         else { return }

@@ -1,12 +1,13 @@
-// LocalChanges: changes of rows with their queue operations, in one transaction.
+// LocalChanges: changes rows and queues the operations, in one transaction.
 
 import TidelineCore
 
-/// The app's changes of rows in one table, each queued as an operation in the same transaction.
+/// The app's changes of rows in one table, each of which is queued as an operation in the same
+/// transaction.
 struct LocalChanges {
     let queue: QueueTransaction
     let table: String
-    /// The declared columns, for rows without a model.
+    /// The declared columns, if rows have no model.
     var declared: TableSchema?
 
     private var store: any LocalStoreWriter { queue.store }
@@ -17,13 +18,13 @@ struct LocalChanges {
     /// Whether the table stays on the device, so that nothing is queued.
     private var isLocalOnly: Bool { queue.catalog.isLocalOnly(table) }
 
-    /// Stores a row with the values that the app has given local columns.
+    /// Stores a row in which the app may have set local columns.
     private func putChanged(_ row: Row) throws {
         try queue.unmasked.settingLocalColumns { try store.put([row], in: table) }
         queue.watch?.changed(1, in: table)
     }
 
-    /// Returns the operations of a row, all of which belong to the account that changes it.
+    /// Returns the operations of a row, which must belong to the account that changes it.
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
         try queue.checkAccount(operations)
@@ -31,15 +32,16 @@ struct LocalChanges {
         guard operations.count > 1, let first = operations.first, first.state == .parked,
             first.damage == nil
         else { return operations }
-        // The change releases the parked operation, and the operations that wait for it are merged into it.
+        // The change releases the parked operation. The operations that wait for it are merged into
+        // it.
         return try queue.absorbFollowing(first).map { [$0] } ?? []
     }
 
-    /// Returns whether a change must not be merged into the last operation of a row, because that belongs to
-    /// another transaction.
+    /// Returns whether a change must not be merged into the last operation of a row, because that
+    /// operation belongs to another transaction.
     ///
-    /// Each transaction is sent separately, so that neither exceeds the size of a batch, and a rejection of one
-    /// does not affect the other.
+    /// Transactions are sent separately, so that none of them exceeds the size of a batch, and so
+    /// that the rejection of one does not affect another.
     private func isSealed(_ last: QueuedOperation?) -> Bool {
         guard let last, last.state == .pending, last.damage == nil, let group = queue.group else {
             return false
@@ -54,7 +56,7 @@ struct LocalChanges {
         _ last: QueuedOperation?
     ) -> QueueRules.Effect {
         var last = last
-        // It counts as sent: nothing is merged into it.
+        // The operation is treated as sent, so that nothing is merged into it.
         if isSealed(last) { last?.state = .attempted }
         return QueueRules.effect(of: change, rowExists: stored != nil, last: last)
     }
@@ -78,7 +80,7 @@ struct LocalChanges {
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
             operation.knownUntil = try queue.reader.knownCommits.latest(of: table)
             try append(operation, after: operations)
-            // If the delete before it has a conflict, the insert becomes an update.
+            // If the preceding delete has a conflict, the insert becomes an update.
             if !operations.isEmpty { try queue.ownStates.noteInsert(of: RowKey(table, id)) }
         case .replaceDeleted:
             guard let last = operations.last else { break }
@@ -111,7 +113,7 @@ struct LocalChanges {
         return try insertUnknown(rows.map(\.row), knownUntil: knownUntil)
     }
 
-    /// Returns whether the store has neither a row nor an operation with any of these ids.
+    /// Returns whether the store has no row and no operation with any of these ids.
     private func areUnknown(_ rows: [NewRow]) throws -> Bool {
         let given = rows.filter { !$0.hasNewID }.map(\.row.id)
         guard Set(given.map(ItemKey.init)).count == given.count else { return false }
@@ -156,8 +158,8 @@ struct LocalChanges {
 
     /// Changes a row to the values of a record, and queues the update.
     ///
-    /// `normalized` encodes a row as the record type does, because a difference that only the encoding causes
-    /// is not an edit.
+    /// `normalized` encodes a row as the record type does. A difference that results only from the
+    /// encoding is not an edit.
     func update(
         _ edited: Row,
         identity: RecordIdentity,
@@ -186,10 +188,10 @@ struct LocalChanges {
         if state == nil, let declared, setsOnlyItsColumns(edited, declared, age) { age = .current }
         let plan = UpdateRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
         let changed = try change(stored, to: plan.row, basisVersion: plan.basisVersion)
-        // An update is merged into an insert that was never sent.
+        // An update is merged into an insert only if the insert was never sent.
         let mayHaveArrived = first?.frozen != nil || first?.outcomeUnknown == true
-        // After an update of an older record, the stored row has the older state, and so does a record of that
-        // row.
+        // After an update with an older record, the stored row has the older state, and so does a
+        // record that is read from the row.
         let namesOlder = first?.basis.base.map { $0.version != stored.version } ?? false
         let isOfState = stored.isFromServer && !(age == .current && namesOlder)
         let local = queue.catalog.schema(table)?.localColumns ?? []
@@ -200,15 +202,17 @@ struct LocalChanges {
         return changed
     }
 
-    /// Returns whether a plain row without a state sets only the columns that it has.
+    /// Returns whether an update with a row that has no state is based on the stored version.
     ///
-    /// A row with all columns may be the one that an insert returned, before another device changed it.
+    /// If another writer may have changed the row since this device inserted it, a row with all
+    /// columns may be the record that the insert returned. The result is then true only for a
+    /// partial row.
     private func setsOnlyItsColumns(_ row: Row, _ declared: TableSchema, _ age: RecordAge) -> Bool {
         if case .older = age { return declared.columns.contains { row[$0.name] == nil } }
         return true
     }
 
-    /// Stores a row if it differs from the stored one, and queues its update.
+    /// Stores a row if it differs from the stored row, and queues its update.
     func change(
         _ stored: Row,
         to row: Row,
@@ -257,20 +261,21 @@ struct LocalChanges {
         return row
     }
 
-    /// Returns whether changes are only of columns that stay on the device.
+    /// Returns whether the only changes are in columns that stay on the device.
     private func isLocal(_ changes: Row) -> Bool {
         let local = queue.catalog.schema(table)?.localColumns ?? []
         return changes.names.allSatisfy(local.contains)
     }
 
-    /// Removes a row and queues its delete, without regard to rows that refer to it; does nothing if the row does
-    /// not exist.
+    /// Removes a row and queues its delete, without checking for rows that refer to it; does
+    /// nothing if the row does not exist.
     ///
     /// - Parameters:
     ///   - id: The id of the row.
-    ///   - isLast: Whether the delete is sent after all operations that are in the queue now, because they may
-    ///     change rows that refer to the row.
-    ///   - basisVersion: Returns the version that the app read, if it is older than the stored one.
+    ///   - isLast: Whether the delete is sent after all operations that are in the queue now,
+    ///     because they may change rows that refer to the row.
+    ///   - basisVersion: A closure that returns the version that the app read, if it is older than
+    ///     the stored version.
     /// - Throws: ``SyncError`` with code `otherAccount`, or the errors of the store.
     func deleteRow(
         _ id: String,
@@ -292,7 +297,7 @@ struct LocalChanges {
             if operations.isEmpty, let lost = try queue.reader.lostRecords.record(table, id),
                 lost.server?.row == nil
             {
-                // The restored server has no such row: there is nothing to send.
+                // The restored server has no such row, so there is nothing to send.
                 try queue.lostRecords.remove(table, id)
             } else {
                 try append(operation, after: operations, stored: stored)
@@ -313,9 +318,9 @@ struct LocalChanges {
         queue.watch?.changed(1, in: table)
     }
 
-    /// Deletes the row of a record, which may have been read in an older state.
+    /// Deletes the row of a record, even if the record was read in an older state.
     func delete(_ record: Row, identity: RecordIdentity) throws {
-        // A record of a type without version and time deletes the stored row.
+        // If the record's type has no version and no time, the stored row is deleted.
         guard identity != .nothing else { return try delete(record.id) }
         let own = try queue.reader.ownStates.states(of: RowKey(table, record.id))
         let base = try queue.reader.operations(table, record.id).first?.basis.base
@@ -323,14 +328,14 @@ struct LocalChanges {
             let state = RowState(record, identity)
             switch RecordAge(of: state, stored: stored, base: base, own: own) {
             case .older(let version): return version
-            // There is nothing left to send of an unsent update of an older record.
+            // The unsent update with an older record does not have to be sent anymore.
             case .own(_, let row) where base == row: return row.version
             case .own, .current: return nil
             }
         }
     }
 
-    /// Replaces the previous change with the delete.
+    /// Replaces the row's previous operation with the delete.
     private func collapse(
         _ last: QueuedOperation,
         into kind: OperationKind,
@@ -344,7 +349,8 @@ struct LocalChanges {
         operation.sendsWholeRow = false
         operation.basisVersion = older ?? operation.basisVersion
         if last.kind == .insert, let latest = last.basis.latest {
-            // It is not known whether the insert arrived, but the current state of the server is known.
+            // It is not known whether the insert arrived, but the current state of the row on the
+            // server is known.
             guard case .row(let row) = latest else {
                 try release(with: last)
                 return try queue.remove(last)
@@ -357,8 +363,8 @@ struct LocalChanges {
 
     /// Removes an insert that never took effect, so that it is not sent.
     ///
-    /// If the client knows a server row with the same id, that row replaces the local one. If the server
-    /// rejected the insert because of that row, the delete applies to it.
+    /// If the client knows a server row with the same id, that row replaces the local row. If the
+    /// server rejected the insert because of that row, the row is deleted on the server.
     private func removeInsert(_ operation: QueuedOperation, isOnly: Bool) throws {
         let id = operation.itemID
         try release(with: operation)
@@ -374,14 +380,15 @@ struct LocalChanges {
             delete.basis = RowBasis(base: row)
             try queue.append(delete)
         } else {
-            // It replaces the row in place, so that the membership that queries reported is kept.
+            // The server's row replaces the local row in place, so that the membership that queries
+            // reported is kept.
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
             try queue.membership.confirmHolders(of: row, table)
             try queue.membership.removeRowWithoutQuery(id, table)
         }
     }
 
-    /// Queues an operation after the others of its row.
+    /// Queues an operation after the row's other operations.
     ///
     /// - Parameters:
     ///   - operation: The operation.
@@ -401,8 +408,9 @@ struct LocalChanges {
                 try queue.put(last)
             }
         }
-        // After other operations, the row is not the server's: an insert in flight has no base yet. A row
-        // without a version or a time from the server is not the server's either.
+        // If the row has other operations, its local state is not the server's: an insert in flight
+        // has no base row yet. A row without a version or a time from the server does not come from
+        // the server either.
         if let stored, stored.isFromServer, operations.isEmpty {
             if let lost = try queue.reader.lostRecords.record(table, operation.itemID) {
                 operation = try queue.lostRecords.takeOver(lost, for: operation)
@@ -419,14 +427,14 @@ struct LocalChanges {
         try queue.removeErrors(of: operation.id)
     }
 
-    /// Releases the operations that were parked together with a changed one.
+    /// Releases the operations that were parked together with an operation that has changed.
     private func release(with last: QueuedOperation) throws {
         if last.state == .parked { try queue.release(with: last) }
     }
 }
 
 extension Row {
-    /// Whether the server has ever sent this row, which then has a version or a time.
+    /// Whether the server has ever sent this row, in which case it has a version or a time.
     var isFromServer: Bool {
         version != nil || !(self[SystemColumn.updatedAt] ?? .null).isNull
     }

@@ -1,12 +1,13 @@
-// LocalEdits: inserts, updates and deletes of single rows and lists of rows, outside of transactions of the app.
+// LocalEdits: inserts, updates and deletes of single rows and lists of rows, outside the app's
+// transactions.
 
 import TidelineCore
 
-/// The local changes to a table, each in one transaction with its operations in the queue.
+/// The local changes to a table, each in one transaction that also queues its operations.
 struct LocalEdits {
     let engine: SyncEngine
 
-    /// Inserts a row; `declared` are the columns of a row without a model.
+    /// Inserts a row; `declared` has the columns of a row without a model.
     func insert(
         _ row: Row,
         in table: String,
@@ -40,7 +41,8 @@ struct LocalEdits {
         }
     }
 
-    /// Updates a row; `normalized` returns a stored row as its record type encodes it, or nil if it does not decode.
+    /// Updates a row; `normalized` encodes a stored row as its record type does, or returns nil if
+    /// it does not decode.
     func update(
         _ row: Row,
         in table: String,
@@ -59,7 +61,7 @@ struct LocalEdits {
         }
     }
 
-    /// Stores a change that was made to `stored`; returns nil if the row has changed since.
+    /// Stores a change that was made to `stored`; returns nil if the row has changed since then.
     func replace(
         _ stored: Row,
         with row: Row,
@@ -79,7 +81,7 @@ struct LocalEdits {
         try await engine.transaction { try LocalChanges(queue: $0, table: table).delete(id) }
     }
 
-    /// Deletes the row of a record; the record may have an older state of the row.
+    /// Deletes the row of a record, which may have been read in an older state.
     func delete(_ record: Row, in table: String, identity: RecordIdentity) async throws {
         try await engine.transaction {
             try LocalChanges(queue: $0, table: table).delete(record, identity: identity)

@@ -2,15 +2,15 @@
 
 import TidelineCore
 
-/// A row with an id that is not stored yet.
+/// A row that is about to be inserted, with its id.
 struct NewRow: Sendable {
     let row: Row
     /// Whether the id was generated on this device, so that no row can have it yet.
     let hasNewID: Bool
 
-    /// Generates an id if the row has none, and checks the id and the values otherwise.
+    /// Checks the row's id and values, and generates an id if the row has none.
     ///
-    /// `declared` are the columns of a row without a model.
+    /// `declared` has the columns of a row without a model.
     init(
         _ row: Row,
         table: String,
@@ -32,9 +32,9 @@ struct NewRow: Sendable {
     }
 }
 
-/// A writer of new rows as they are first stored: with the id, and no other system column.
+/// A writer of the first stored form of new rows, which has the id but no other system column.
 ///
-/// Rows of one layout share their column names.
+/// Rows with the same layout share their column names.
 struct PayloadWriter {
     private var layout: RowLayout?
     private var places: [Int] = []

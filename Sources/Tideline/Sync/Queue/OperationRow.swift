@@ -1,7 +1,7 @@
-// OperationRow: a queued operation as a row of MS_TableOperations, and back.
+// OperationRow: converts a queued operation to a row of MS_TableOperations and back.
 //
-// If an operation cannot be decoded, the queue continues: the operation has a `damage` that names the
-// column, and push parks it with an error.
+// An operation that cannot be decoded does not stop the queue. Its `damage` names the column, and a
+// push parks it with an error.
 
 import Foundation
 package import TidelineCore
@@ -50,11 +50,12 @@ extension QueuedOperation {
         "edit", "before", "failedPushes",
         "knownUntil", "inherited",
     ]
-    /// The columns of all operations, and the columns of operations that are not yet in the queue.
+    /// The columns of an operation in the queue; an operation that is not in the queue yet has all
+    /// of them except `id`.
     private static let layout = RowLayout(columns + ["id"])
     private static let newLayout = RowLayout(columns)
 
-    /// Creates the operation of a stored row; `schema` gives the types of its values.
+    /// Creates the operation from a stored row; `schema` provides the types of its values.
     package init(storedRow row: Row, schema: (String) -> TableSchema?) {
         var reader = OperationReader(row)
         let table = reader.text("table") ?? ""
@@ -68,7 +69,7 @@ extension QueuedOperation {
             kind: kind ?? .update,
             state: state ?? .pending
         )
-        // The store gives ids from 1 on.
+        // The store assigns ids that start at 1.
         if id <= 0, row["id"] != nil { reader.damaged = "id" }
         if reader.text("table") == nil { reader.damaged = "table" }
         if reader.text("itemId") == nil { reader.damaged = "itemId" }
@@ -121,7 +122,7 @@ extension QueuedOperation {
     }
 }
 
-/// A reader of the columns of a stored operation, which records those that cannot be read.
+/// A reader of the columns of a stored operation, which records a column that cannot be read.
 private struct OperationReader {
     private let stored: Row
     var schema: TableSchema?

@@ -1,4 +1,4 @@
-// PendingOperation, OperationKind: an operation of the queue as the app sees it.
+// PendingOperation, OperationKind: a queued operation as the app sees it.
 
 /// The kind of an operation.
 public enum OperationKind: Int, Sendable, Hashable, CaseIterable {
@@ -12,7 +12,7 @@ public enum OperationKind: Int, Sendable, Hashable, CaseIterable {
 
 /// An operation that the server has not accepted yet.
 public struct PendingOperation: Sendable, Hashable, Identifiable {
-    /// The position in the queue; operations are sent in this order.
+    /// The position in the queue, which determines the order in which operations are sent.
     public var id: Int64
     /// The table's name.
     public var table: String
@@ -20,15 +20,18 @@ public struct PendingOperation: Sendable, Hashable, Identifiable {
     public var itemID: String
     /// The kind of the operation.
     public var kind: OperationKind
-    /// Whether the operation was sent at least once; from then on the same bytes are sent.
+    /// Whether the operation was sent at least once; from then on, each attempt sends the same
+    /// bytes.
     public var isAttempted: Bool
-    /// Whether the server rejected the operation, so that it waits for the app.
+    /// Whether the operation waits for the app, because the server rejected it or it cannot be
+    /// sent.
     public var isParked: Bool
     /// The account of the operation; nil if no account was signed in.
     public var account: String?
-    /// The id of the atomic group, the operations of one ``SyncContext/transaction(_:)``; nil if there is none.
+    /// The id of the atomic group, which has the operations of one ``SyncContext/transaction(_:)``;
+    /// nil if there is none.
     ///
-    /// A server with batches accepts all operations of a group or none.
+    /// A server that supports batches accepts either all operations of a group or none.
     public var groupID: String?
 
     /// Creates an operation, for an app's tests.

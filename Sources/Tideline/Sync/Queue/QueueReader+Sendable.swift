@@ -1,9 +1,9 @@
-// The operations that the next push can send.
+// QueueReader+Sendable: finds the operations that the next push can send.
 
 import TidelineCore
 
 extension QueueReader {
-    /// Returns whether an operation that can be sent is in the queue.
+    /// Returns whether the queue has an operation that can be sent.
     func hasSendable() throws -> Bool {
         var place = QueueReader.start
         // The groups that cannot be sent.
@@ -11,8 +11,9 @@ extension QueueReader {
         while true {
             let operations = try operations(after: place, limit: 50)
             guard let last = operations.last else { return false }
-            // Operations of a table that the app no longer declares wait until it declares it again; later
-            // operations of a row wait while one of its operations cannot be decoded.
+            // Operations on a table that the app no longer declares wait until the app declares it
+            // again. Later operations on a row wait while one of the row's operations cannot be
+            // decoded.
             let waiting = try parkedRows()
             for operation in operations {
                 if let group = operation.group, stopped.contains(group) { continue }
@@ -23,7 +24,7 @@ extension QueueReader {
         }
     }
 
-    /// Returns whether an operation and the rest of its group can be sent.
+    /// Returns whether an operation can be sent together with the rest of its group.
     private func canSend(_ operation: QueuedOperation, waiting: Set<RowKey>) throws -> Bool {
         let group = try operation.group.map { try members(of: $0) } ?? [operation]
         return try group.allSatisfy { member in

@@ -1,4 +1,4 @@
-// QueueReader: queries of the queue.
+// QueueReader: reads the operation queue.
 
 import TidelineCore
 
@@ -26,9 +26,10 @@ struct QueueReader {
     /// Returns all operations, in order.
     func operations() throws -> [QueuedOperation] { try operations(byID(nil)) }
 
-    /// Returns the first two operations of a row and the last one, in order.
+    /// Returns the first two operations and the last operation of a row, in order.
     ///
-    /// A row that many transactions changed has as many operations. Those in the middle are never needed here.
+    /// If many transactions changed a row, the row has as many operations. Callers of this method
+    /// never need the others.
     func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
         var query = byID(Self.row(table, itemID))
         query.limit = 2
@@ -39,7 +40,7 @@ struct QueueReader {
         return first + (try operations(query).filter { $0.id > first[1].id })
     }
 
-    /// Returns the operation directly before another one in its row.
+    /// Returns the operation on the same row that directly precedes another one.
     func operation(before operation: QueuedOperation) throws -> QueuedOperation? {
         let isBefore = Filter.less("id", .integer(operation.id))
         var query = byID(Self.row(operation.table, operation.itemID) && isBefore)
@@ -53,14 +54,15 @@ struct QueueReader {
         try operations(byID(Self.row(table, itemID)))
     }
 
-    /// Returns the operations of an account, in order; for nil, those that belong to no account.
+    /// Returns the operations of an account, in order; for nil, the operations that belong to no
+    /// account.
     func operations(of account: String?) throws -> [QueuedOperation] {
         try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
     }
 
-    /// Returns whether a later operation of the same row deletes or replaces the row.
+    /// Returns whether a later operation on the same row deletes or replaces the row.
     ///
-    /// No value of the earlier operations then remains.
+    /// If so, no value of the earlier operations remains.
     func isReplaced(behind operation: QueuedOperation) throws -> Bool {
         let kinds = [OperationKind.delete, .insert].map { Value.integer(Int64($0.rawValue)) }
         let isNew: Filter = .isIn("kind", kinds)
@@ -100,7 +102,7 @@ struct QueueReader {
 
     private static let rowsAtOnce = 250
 
-    /// The maximum number of rows whose operations are read row by row.
+    /// The maximum number of rows whose operations are read with one query for each row.
     private static let rowsOneByOne = 50
 
     func operation(_ id: Int64) throws -> QueuedOperation? {
@@ -129,13 +131,14 @@ struct QueueReader {
             "state",
             from: .integer(QueuedOperation.State.parked.rawValue)
         )
-        // By id alone: with the table in the filter SQLite goes by that index and sorts them all.
+        // The filter has no table, because SQLite would then use the table's index and sort all
+        // operations.
         var query = byID(.greater("id", .integer(place)) && notParked)
         query.limit = limit
         return try operations(query)
     }
 
-    /// Returns the first operations after `place`, parked ones as well, in order.
+    /// Returns the first operations after `place`, including parked ones, in order.
     func allOperations(after place: Int64, limit: Int) throws -> [QueuedOperation] {
         var query = byID(.greater("id", .integer(place)))
         query.limit = limit
@@ -152,7 +155,7 @@ struct QueueReader {
         return rows
     }
 
-    /// Returns the rows of the parked operations; later operations of such a row wait.
+    /// Returns the rows of the parked operations; later operations on such a row wait.
     func parkedRows() throws -> Set<RowKey> {
         var query = byID(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
         query.select = ["table", "itemId"]
@@ -171,10 +174,10 @@ struct QueueReader {
         try operationIDs(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
     }
 
-    /// Returns the operations of tables that the app does not declare, by their ids.
+    /// Returns the ids of the operations on tables that the app does not declare.
     func idsOfUnnamedTables() throws -> [Int64] {
         let names = catalog.schemas.keys.sorted()
-        // The usual case needs only the index.
+        // Usually, counting with the index is enough.
         guard try count() > names.reduce(0, { try $0 + count(table: $1) }) else { return [] }
         var others: Filter?
         for name in names {
@@ -192,7 +195,8 @@ struct QueueReader {
         }
     }
 
-    /// The position before all operations, including those whose id another program wrote.
+    /// The position before all operations, including operations whose id was written by another
+    /// program.
     static let start = Int64.min
 
     /// Returns the position of the last operation in the queue; 0 if it is empty.
@@ -222,13 +226,14 @@ struct QueueReader {
         )
     }
 
-    /// Returns the ids of the rows of a table that the account inserted and that the server does not have.
+    /// Returns the ids of a table's rows that the account inserted and that the server does not
+    /// have yet.
     func unsentInserts(_ table: String) throws -> Set<ItemKey> {
         func query(_ kind: OperationKind) -> TableQuery {
             let isKind: Filter = .equal("kind", .integer(Int64(kind.rawValue)))
             return TableQuery(filter: .equal("table", .string(table)) && isKind)
         }
-        // Most pulls find no insert, and do not read operations.
+        // Most pulls find no insert, and do not have to read operations.
         var narrow = query(.insert)
         narrow.select = ["itemId"]
         narrow.limit = 1
@@ -237,7 +242,7 @@ struct QueueReader {
             !$0.isAttempted && !$0.outcomeUnknown && $0.basis.lastKnown == nil && account.owns($0)
         }
         guard !unsent.isEmpty else { return [] }
-        // An insert behind an unsent delete replaces a row that the server has.
+        // An insert after an unsent delete replaces a row that the server has.
         let deleted = try operations(query(.delete)).map { ItemKey($0.itemID) }
         return Set(unsent.map { ItemKey($0.itemID) }).subtracting(deleted)
     }
@@ -249,20 +254,22 @@ struct QueueReader {
         return try store.rows(query, in: table).map(\.id)
     }
 
-    /// Returns the known server state of a row; nil if it has no operations.
+    /// Returns the known server states of a row; nil if the row has no operations.
     func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
         try operations(table, itemID).first?.basis
     }
 
     // MARK: - Rows
 
-    /// Returns the row on this device; nil also if the app does not declare the table.
+    /// Returns the row on this device; nil if there is none, or if the app does not declare the
+    /// table.
     func localRow(of operation: QueuedOperation) throws -> Row? {
         guard catalog.names(tableOf: operation) else { return nil }
         return try store.row(id: .string(operation.itemID), in: operation.table)
     }
 
-    /// Returns the row after an operation; nil also if the app does not declare the table.
+    /// Returns the row after an operation; nil if there is none, or if the app does not declare the
+    /// table.
     func localRow(after operation: QueuedOperation) throws -> Row? {
         guard catalog.names(tableOf: operation) else { return nil }
         return operation.result(
@@ -272,7 +279,7 @@ struct QueueReader {
 
     // MARK: - Configuration
 
-    /// Returns a value of the configuration, which has a row for each table, key and type.
+    /// Returns a value of the configuration, which has one row for each table, key and type.
     func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
         let id = Value.string(Self.configID(table, key, keyType))
         return try store.row(id: id, in: SystemTables.config)?["value"]?.text

@@ -1,7 +1,7 @@
-// QueueRules: local changes and the operations that are already in the queue.
+// QueueRules: decides how a local change affects the operations that are already in the queue.
 //
-// Pure. The rules are the table in docs/sync.md, "The queue".
-// `last` is the last operation of the same row; before it there is at most one, which is attempted.
+// Pure. The rules are in the table in docs/sync.md, "The queue". `last` is the last operation on
+// the same row.
 
 /// The rules for the effect of a local change on the queue.
 package enum QueueRules {
@@ -12,13 +12,13 @@ package enum QueueRules {
         case delete
     }
 
-    /// The effect on the queue.
+    /// The effect of a local change on the queue.
     package enum Effect: Sendable, Hashable {
         /// A new operation is added at the end of the queue.
         case append(OperationKind)
         /// The change is merged into `last`, which keeps its position.
         case collapse(into: OperationKind)
-        /// `last` keeps its position and replaces the deleted row.
+        /// The row of `last` was deleted; `last` keeps its position and now replaces the row.
         case replaceDeleted
         /// `last` is removed, and nothing is sent.
         case remove
@@ -41,7 +41,7 @@ package enum QueueRules {
         case .delete where !rowExists: return .nothing
         case .insert, .update, .delete: break
         }
-        // An operation that cannot be decoded stays unchanged, so it absorbs nothing.
+        // An operation that cannot be decoded stays unchanged, so nothing is merged into it.
         guard let last, last.state != .attempted, last.damage == nil else {
             switch change {
             case .insert: return .append(.insert)
@@ -52,26 +52,27 @@ package enum QueueRules {
         switch (last.kind, change) {
         case (.insert, .update): return .collapse(into: .insert)
         case (.update, .update): return .collapse(into: .update)
-        // An insert that may be on the server has to be deleted there.
+        // If the server may have the row of an insert, the row has to be deleted there.
         case (.insert, .delete): return last.outcomeUnknown ? .collapse(into: .delete) : .remove
         case (.update, .delete): return .collapse(into: .delete)
         case (.delete, .insert): return .replaceDeleted
-        // The row exists exactly if the last operation is not a delete: other cases are impossible.
+        // The row exists unless the last operation is a delete, so the other cases are impossible.
         case (.delete, .update), (.delete, .delete): return .nothing
         case (.insert, .insert), (.update, .insert): return .alreadyExists
         }
     }
 
-    /// Returns the result of merging a rejected operation with the one that follows it.
+    /// Returns the result of merging a rejected operation with the operation that follows it.
     ///
-    /// The two become one operation, as if the first had never been sent. Nil means that the server never had
-    /// the row.
+    /// The result is one operation, as if the rejected one had never been sent. It is nil if the
+    /// server never had the row.
     package static func merge(
         rejected: QueuedOperation,
         behind later: QueuedOperation
     ) -> QueuedOperation? {
         var result = rejected
-        // If the later operation has a follower, the result has one too, so it stores both changes.
+        // If the later operation stores its change, another operation follows it. The result then
+        // stores both changes.
         var edit: Row?
         if let change = later.edit {
             result.seal(rejected.frozen?.sentRow)
@@ -90,14 +91,14 @@ package enum QueueRules {
             result.kind = .delete
             result.edit = nil
         case (.update, .update):
-            // A row that was deleted and inserted again is sent even if it did not change, because the server may have
-            // deleted it.
+            // A row that was deleted and inserted again is sent even if its values are unchanged,
+            // because the server may have deleted it.
             if later.replacesRow { result.sendsWholeRow = true }
         case (.insert, .insert), (.insert, .update), (.update, .insert), (.delete, .update):
             break
         }
         if let older = later.basisVersion {
-            // The later edit was made to an older version, so it is compared with that version.
+            // The later edit was made to an older version, so the result is based on that version.
             result.basisVersion = older
             result.sendsWholeRow = result.kind == .update
         }

@@ -1,18 +1,18 @@
-// QueueTransaction: changes of queue and errors.
+// QueueTransaction: changes the operation queue and its errors.
 //
-// It only reads and writes rows; the logic is in QueueRules, ConflictRules and the state machines.
+// It only reads and writes rows. The logic is in QueueRules, ConflictRules and the state machines.
 
 import TidelineCore
 
 /// A writer of the operation queue and its errors within one transaction of the store.
 struct QueueTransaction {
-    /// The writer with access to the masks of rows.
+    /// The writer that also has access to the membership masks of rows.
     let unmasked: UnmaskedWriter
     let catalog: TableCatalog
-    /// The account that is signed in; new operations belong to it.
+    /// The account that is signed in, which owns new operations.
     let account: AccountView
     let limits: SyncLimits
-    /// The atomic group of the operations that this transaction queues, which are pushed together.
+    /// The atomic group of the operations that this transaction queues.
     var group: String?
     /// The size of the part of the group that this transaction queues.
     var size: GroupSize?
@@ -21,7 +21,7 @@ struct QueueTransaction {
     /// Returns an id for a request.
     var makeID: @Sendable () -> String
 
-    /// The writer of rows without their masks.
+    /// The writer that hides the membership masks of rows.
     var store: any LocalStoreWriter { unmasked }
 
     var reader: QueueReader { QueueReader(store: store, catalog: catalog, account: account) }
@@ -43,7 +43,7 @@ struct QueueTransaction {
 
     /// Moves an operation that was never sent to the end of the queue.
     ///
-    /// An operation of a group of another transaction stays where it is.
+    /// If the operation belongs to the group of another transaction, it stays where it is.
     func moveToEnd(_ id: Int64) throws {
         guard let operation = try reader.operation(id), operation.state == .pending,
             operation.group == nil || operation.group == group, try reader.lastID() != id
@@ -56,7 +56,7 @@ struct QueueTransaction {
 
     func remove(_ operation: QueuedOperation) throws {
         try store.delete(ids: [.integer(operation.id)], in: SystemTables.operations)
-        // An operation that was released with its group still has its error.
+        // An operation that was released together with its group still has its error.
         if operation.state == .parked || operation.group != nil {
             try removeErrors(of: operation.id)
         }
@@ -70,8 +70,11 @@ struct QueueTransaction {
 
     // MARK: - Checks
 
-    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another account: a
-    ///   change can neither be merged into it nor follow it.
+    /// Checks that all operations belong to the account of this transaction.
+    ///
+    /// A change can neither be merged into an operation of another account nor follow it.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`.
     func checkAccount(_ operations: [QueuedOperation]) throws {
         guard let other = operations.first(where: { !account.owns($0) }) else { return }
         throw SyncError.otherAccount(other)
@@ -85,9 +88,10 @@ struct QueueTransaction {
 
     // MARK: - Several operations of one row
 
-    /// Merges all operations of a row into one, because the app resolved the row in its current state.
+    /// Merges all operations of a row into one, because the app resolved the row in its current
+    /// state.
     ///
-    /// - Returns: The merged operation; nil if there is nothing to send.
+    /// - Returns: The merged operation; nil if nothing has to be sent.
     func absorbFollowing(_ parked: QueuedOperation) throws -> QueuedOperation? {
         var first = parked
         var result: QueuedOperation? = first
@@ -98,7 +102,7 @@ struct QueueTransaction {
             if let earlier = result {
                 result = QueueRules.merge(rejected: earlier, behind: later)
             } else if later.kind != .delete {
-                // There is nothing left of the earlier operations.
+                // Nothing is left of the earlier operations.
                 var only = later
                 (only.id, only.group, only.before) = (first.id, first.group, nil)
                 only.basis = first.basis
@@ -106,7 +110,7 @@ struct QueueTransaction {
             }
         }
         if result == nil, case .row(let row) = first.basis.lastKnown {
-            // The server has a row with the id, which the delete applies to.
+            // The server has a row with this id, which has to be deleted.
             var delete = first
             delete.resetAttempts()
             delete.kind = .delete
@@ -136,11 +140,12 @@ struct QueueTransaction {
         }
     }
 
-    /// Returns the atomic group of an operation after a later one of its row was merged into it.
+    /// Returns the atomic group of an operation after a later operation on the same row was merged
+    /// into it.
     ///
-    /// The groups of both become one, so that no reader sees a part of a transaction. The group of the running
-    /// transaction keeps its name, because further operations are added to it. If a batch could not carry both groups,
-    /// they stay separate.
+    /// Their groups become one group, so that no reader sees only a part of a transaction. The
+    /// group of the running transaction keeps its name, because further operations are added to it.
+    /// If the two groups do not fit into one batch, they stay separate.
     @discardableResult
     private func joinedGroup(
         of first: QueuedOperation,
@@ -159,12 +164,13 @@ struct QueueTransaction {
         return other
     }
 
-    /// The maximum number of operations that a batch of any server executes atomically.
+    /// The maximum number of operations in a batch that every server executes atomically.
     private static let groupRowsMax = 1000
 
-    /// Applies the changes of later operations of other groups to a new state of the row.
+    /// Applies the changes of later operations to a new state of the row.
     ///
-    /// `sent` is the row that the operation resulted in before, and `row` is the one that it results in now.
+    /// `sent` is the row that the operation resulted in before, and `row` is the row that it
+    /// results in now.
     func rebaseFollowing(_ operation: QueuedOperation, from sent: Row, onto row: Row) throws {
         let (table, id) = (operation.table, operation.itemID)
         guard try !reader.isReplaced(behind: operation) else { return }
@@ -180,8 +186,8 @@ struct QueueTransaction {
 
     // MARK: - Groups
 
-    /// Merges the group of an operation with that of this transaction, whose change was merged into the
-    /// operation.
+    /// Merges the group of an operation into the group of this transaction, because a change of
+    /// this transaction was merged into the operation.
     func joined(_ operation: QueuedOperation) throws -> QueuedOperation {
         guard let group else { return operation }
         size?.changed(operation.id)
@@ -208,7 +214,8 @@ struct QueueTransaction {
         return operation
     }
 
-    /// Moves the operations of a group to another one, except for an operation that the caller writes.
+    /// Moves the operations of a group to another group, except for one operation that the caller
+    /// writes.
     func rename(_ former: String, to group: String, but id: Int64? = nil) throws {
         guard former != group else { return }
         for var member in try reader.members(of: former) where member.id != id {
@@ -218,9 +225,9 @@ struct QueueTransaction {
         }
     }
 
-    /// Moves the operations that the transaction did not change back to their former groups.
+    /// Moves the operations that this transaction did not change back to their former groups.
     ///
-    /// - Returns: Whether there are any.
+    /// - Returns: Whether there are such operations.
     @discardableResult
     func separateEarlier(from group: String) throws -> Bool {
         guard let former = size?.formerGroups, !former.isEmpty else { return false }
@@ -232,7 +239,7 @@ struct QueueTransaction {
         return true
     }
 
-    /// Releases the operations that were parked with one that the app has edited or resolved.
+    /// Makes the other parked operations of an operation's atomic group pending again.
     ///
     /// Their errors are kept until they are sent, because the app may be iterating over them.
     func release(with operation: QueuedOperation) throws {
@@ -244,7 +251,7 @@ struct QueueTransaction {
         }
     }
 
-    /// Releases a parked operation and the rest of its atomic group.
+    /// Makes a parked operation and the other parked operations of its atomic group pending again.
     func retry(_ operation: QueuedOperation) throws {
         guard operation.damage == nil else { throw SyncError.unsendable(operation) }
         try checkTable(of: operation)
@@ -256,7 +263,7 @@ struct QueueTransaction {
 
     // MARK: - Rows
 
-    /// Stores the known server state of a row with the row's first operation.
+    /// Stores the known server states of a row with the row's first operation.
     func put(_ basis: RowBasis, _ table: String, _ itemID: String) throws {
         guard var first = try reader.operations(table, itemID).first else { return }
         first.basis = basis
@@ -265,9 +272,9 @@ struct QueueTransaction {
 
     // MARK: - Configuration
 
-    /// Stores a value of the configuration if it differs from the stored one; returns whether it did.
+    /// Stores a value of the configuration, and returns whether it differs from the stored value.
     ///
-    /// Nil removes the row.
+    /// The value nil removes the row.
     func setConfig(
         _ value: String?,
         _ table: String,

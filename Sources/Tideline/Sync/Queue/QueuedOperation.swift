@@ -1,22 +1,23 @@
-// QueuedOperation: one queued local change.
+// QueuedOperation: a local change in the queue.
 
 package import TidelineCore
 
-/// An operation of the queue, with everything that is needed to send and complete it.
+/// An operation in the queue, with everything that is needed to send and complete it.
 package struct QueuedOperation: Sendable, Hashable {
     package enum State: Int64, Sendable {
         /// The operation was never sent; later edits are merged into it.
         case pending = 0
-        /// The operation is frozen: it was sent at least once, with an unknown outcome.
+        /// The operation is frozen: it was sent at least once, and its outcome is not known yet.
         case attempted = 1
-        /// The server rejected the operation, which waits for the app or for an edit of its row.
+        /// The operation was rejected or cannot be sent; it waits for the app or for an edit of its
+        /// row.
         case parked = 2
     }
 
-    /// The bytes of the first attempt, and the local row at that time.
+    /// The request of the first attempt, and the local row at that time.
     package struct Frozen: Sendable, Hashable {
         package var method: String
-        /// The query of the request with its question mark, or an empty string.
+        /// The query of the request, including its question mark, or an empty string.
         package var query: String
         package var ifMatch: String?
         package var requestID: String
@@ -24,7 +25,7 @@ package struct QueuedOperation: Sendable, Hashable {
         package var firstSent: String
         /// The body; nil for a delete.
         package var body: String?
-        /// The local row at the first attempt, `L1` of docs/sync.md; nil for a delete.
+        /// The local row at the time of the first attempt (`L1` in docs/sync.md); nil for a delete.
         package var sentRow: Row?
     }
 
@@ -32,55 +33,59 @@ package struct QueuedOperation: Sendable, Hashable {
     package struct Damage: Sendable, Hashable {
         /// The column.
         package var column: String
-        /// The stored operation, which is not changed.
+        /// The stored row of the operation, which is kept unchanged.
         package var stored: Row
     }
 
-    /// The position in the queue; 0 before it is stored.
+    /// The position in the queue; 0 until the operation is stored.
     package var id: Int64
     package var table: String
     package var itemID: String
     package var kind: OperationKind
     package var state = State.pending
     package var frozen: Frozen?
-    /// The id of the request that will send the operation; nil before it is stored.
+    /// The id of the request that will send the operation; nil until the operation is stored.
     ///
-    /// It is created with the change, so that a copy of the store uses the same id.
+    /// The id is created together with the change, so that a copy of the store uses the same id.
     package var requestID: String?
-    /// The latest commit of the table that the device knew, for an insert with an id that the app chose.
+    /// The latest commit of the table that the device knew at the time of an insert with an id that
+    /// the app chose.
     ///
-    /// In milliseconds since 1970.
+    /// The value is in milliseconds since 1970.
     package var knownUntil: Int64?
-    /// Whether the operation was in the queue when the store was copied, so that the original store may have
-    /// sent it.
+    /// Whether the operation was in the queue when the store was copied, so that the original store
+    /// may have sent it.
     package var isInherited = false
-    /// The known server state of the row, which is stored with the first operation of the row.
+    /// The known server states of the row, which are stored with the first operation of the row.
     package var basis = RowBasis()
-    /// The version that the change is based on, if it differs from that of the base row.
+    /// The version that the change is based on, if it is not the version of the base row.
     ///
-    /// It is empty for an older state whose version is not known, which no row of the server matches.
+    /// It is empty for an older state whose version is not known. No row of the server matches the
+    /// empty version.
     package var basisVersion: String?
-    /// Whether all columns are sent, and not only those that differ from the base row.
+    /// Whether all columns are sent, not only the columns that differ from the base row.
     package var sendsWholeRow = false
-    /// Whether the operation undeletes a row of which the server has a tombstone.
+    /// Whether the operation undeletes a row whose tombstone is on the server.
     package var revives = false
-    /// The number of times that the operation was sent again because of a conflict.
+    /// The number of times that the operation was resent because of a conflict.
     package var conflicts = 0
-    /// The number of pushes in which the server failed to process the operation (5xx), but processed other
-    /// requests.
+    /// The number of pushes in which the server failed to process the operation (5xx) but processed
+    /// other requests.
     package var failedPushes = 0
     /// The number of times that the frozen request was sent.
     package var attempts = 0
     /// Whether an attempt may have taken effect although its outcome was never received.
     package var outcomeUnknown = false
-    /// The row that the first attempt with an unknown outcome sent, if the operation was changed since.
+    /// The row that the first attempt with an unknown outcome sent, if the operation has changed
+    /// since then.
     package var unknownSent: Row?
-    /// The change of the operation, if an operation of another atomic group follows in its row.
+    /// The change of the operation, if the next operation on the same row belongs to another atomic
+    /// group.
     ///
-    /// It has the columns of an update, or the row of an insert. Nil means that the local row is the result of
-    /// the operation.
+    /// It has the changed columns of an update, or the row of an insert. If it is nil, the local
+    /// row is the result of the operation.
     package var edit: Row?
-    /// The local row before the last operation of a row, if another operation precedes it.
+    /// The local row before the last operation on a row, if another operation precedes it.
     package var before: Row?
     package var group: String?
     package var account: String?
@@ -136,7 +141,7 @@ package struct QueuedOperation: Sendable, Hashable {
         return row
     }
 
-    /// Returns the row after the first operations of a row, if others follow them.
+    /// Returns the row after the first operations on it, if others follow them.
     static func result(of operations: [QueuedOperation]) -> Row? {
         var row = operations.first?.basis.base
         for operation in operations {
@@ -158,13 +163,14 @@ package struct QueuedOperation: Sendable, Hashable {
         return row
     }
 
-    /// Adds a change to the stored change of the operation, if there is one.
+    /// Adds changes to the stored change of the operation, if there is one.
     package mutating func addToEdit(_ changes: Row) {
         guard edit != nil else { return }
         for (name, value) in changes { edit?[name] = value }
     }
 
-    /// Stores the change of the operation, because an operation of another atomic group follows in its row.
+    /// Stores the change of the operation, because an operation of another atomic group follows on
+    /// the same row.
     ///
     /// - Parameter row: The row after the operation; nil if the operation deletes it.
     package mutating func seal(_ row: Row?) {
@@ -178,7 +184,7 @@ package struct QueuedOperation: Sendable, Hashable {
         }
     }
 
-    /// Returns whether an operation that follows in the row belongs to another atomic group.
+    /// Returns whether a later operation on the same row belongs to a different atomic group.
     ///
     /// The two are never merged, because each group is sent, and may be rejected, separately.
     package func isChained(to later: QueuedOperation) -> Bool {
@@ -188,7 +194,7 @@ package struct QueuedOperation: Sendable, Hashable {
 
     /// Returns the operation to its state before the first attempt.
     ///
-    /// If an earlier outcome is unknown, that fact is kept, with the row that was sent.
+    /// If an earlier outcome is unknown, this fact is kept, together with the row that was sent.
     package mutating func thaw() {
         if outcomeUnknown { unknownSent = unknownSent ?? frozen?.sentRow }
         state = .pending
@@ -199,7 +205,7 @@ package struct QueuedOperation: Sendable, Hashable {
         failedPushes = 0
     }
 
-    /// Resets the attempts, because the outcome of each is known.
+    /// Resets the attempts, because all their outcomes are known.
     package mutating func resetAttempts() {
         outcomeUnknown = false
         unknownSent = nil
@@ -208,9 +214,10 @@ package struct QueuedOperation: Sendable, Hashable {
 }
 
 extension QueuedOperation.Frozen {
-    /// The column that makes it impossible to build a request.
+    /// The column because of which no request can be built.
     ///
-    /// Another program wrote it, or the server sent a version that is invalid in a header field.
+    /// Another program wrote the column, or the server sent a version that is invalid in a header
+    /// field.
     var fault: String? {
         if !["POST", "PATCH", "PUT", "DELETE"].contains(method) { return "method" }
         if ifMatch?.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) == true { return "ifMatch" }

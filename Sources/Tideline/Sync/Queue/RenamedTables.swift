@@ -1,4 +1,5 @@
-// RenamedTables: the rows of tables whose names an earlier version of the app wrote in another letter case.
+// RenamedTables: handles tables whose names an earlier version of the app spelled with different
+// letter case.
 
 import TidelineCore
 
@@ -12,7 +13,7 @@ extension QueueTransaction {
     var renamedTables: RenamedTableChanges { RenamedTableChanges(queue: self) }
 }
 
-/// A reader of the tables whose names differ from the app's in letter case.
+/// A reader of the tables whose stored names differ from the app's in letter case.
 struct RenamedTables {
     let reader: QueueReader
 
@@ -21,8 +22,10 @@ struct RenamedTables {
         try !reader.idsOfUnnamedTables().isEmpty || !configRows().isEmpty
     }
 
-    /// Returns the rows of the configuration for tables whose names differ from the app's in letter case, by
-    /// the app's names, except for names that already have rows.
+    /// Returns the configuration of tables whose stored names differ from the app's in letter case,
+    /// by the app's name.
+    ///
+    /// Names that already have a configuration are left out.
     fileprivate func configRows() throws -> [String: [Row]] {
         let stored = Dictionary(
             grouping: try reader.store.rows(TableQuery(), in: SystemTables.config)
@@ -40,7 +43,7 @@ struct RenamedTables {
     }
 }
 
-/// A writer that renames the stored rows of tables whose letter case has changed.
+/// A writer that renames the stored data of tables whose letter case has changed.
 struct RenamedTableChanges {
     let queue: QueueTransaction
 
@@ -68,8 +71,8 @@ struct RenamedTableChanges {
 
     /// Renames the configuration of tables whose names differ from the app's in letter case.
     ///
-    /// Cursors are kept only if the table has rows with a mask. A table without such rows is read from the
-    /// beginning, because the store may have the rows under the other name.
+    /// Cursors are kept only if the table has rows with a membership mask. Otherwise, the table is
+    /// pulled from the beginning, because the store may have the rows under the other name.
     private func takeOverConfig() throws {
         let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
         for (table, rows) in try queue.reader.renamedTables.configRows() {

@@ -1,4 +1,4 @@
-// LostRecord: a row that a restored server lost, with the facts about the restore.
+// LostRecord: the stored record of a row that a restored server lost.
 
 import Foundation
 import TidelineCore
@@ -9,9 +9,9 @@ struct LostRecord: Sendable, Hashable {
     var itemID: String
     /// The account that was signed in when the loss was found.
     var account: String?
-    /// The restored server's state of the row; nil if it has none.
+    /// The state of the row on the restored server; nil if the server has no such row.
     var server: ServerState?
-    /// Whether `server` is current; false after another restore.
+    /// Whether `server` is current; false after a further restore.
     var isChecked = true
 
     static func key(_ table: String, _ itemID: String) -> Value { .string("\(table)/\(itemID)") }
@@ -39,15 +39,16 @@ struct LostRecord: Sendable, Hashable {
         self.server = server
     }
 
-    /// Returns whether the lost row belongs to another account, which decides about it.
+    /// Returns whether the lost row belongs to another account, which has to decide about it.
     ///
-    /// Lost rows that were found while no account was signed in belong to every account.
+    /// Lost rows that were found while no account was signed in belong to all accounts.
     func belongsToOther(than view: AccountView) -> Bool {
         guard view != .unused, let account else { return false }
         return view.id.map(ItemKey.init) != ItemKey(account)
     }
 
-    /// Returns the operation that updates the restored server's row, or inserts the row.
+    /// Returns the operation in the form that updates the restored server's row, or inserts the
+    /// row.
     func based(_ change: QueuedOperation) -> QueuedOperation {
         var operation = change
         switch server {
@@ -67,12 +68,14 @@ struct LostRecord: Sendable, Hashable {
     }
 }
 
-/// The latest commit of a restored server, which is part of the epoch.
+/// The point in time to which a server was restored, taken from its epoch.
 package struct RestorePoint: Hashable, Sendable {
-    /// The time of the latest commit, in microseconds since 1970; nil if the epoch does not contain it.
+    /// The time of the latest commit, in microseconds since 1970; nil if the epoch does not contain
+    /// it.
     package var commit: Int64?
 
-    /// - Parameter epoch: A `Tideline-Epoch`: its name, a dot, and the commit in hexadecimal digits.
+    /// - Parameter epoch: A `Tideline-Epoch`: the name of the epoch, a dot, and the commit in
+    ///   hexadecimal digits.
     package init(epoch: String?) {
         let parts = epoch?.split(separator: ".", omittingEmptySubsequences: false) ?? []
         commit = parts.count == 2 ? Int64(parts[1], radix: 16).flatMap { $0 > 0 ? $0 : nil } : nil
@@ -80,8 +83,9 @@ package struct RestorePoint: Hashable, Sendable {
 
     init(commit: Int64?) { self.commit = commit }
 
-    /// Returns whether the restored server never had a state of a row, so that its later states do not include
-    /// it.
+    /// Returns whether this state of a row was committed after the restore point.
+    ///
+    /// The restored server never had such a state, so its later states do not include it.
     func isBefore(_ row: Row) -> Bool {
         guard let commit else { return false }
         if let timestamp = row.commit { return timestamp > commit }
@@ -89,11 +93,12 @@ package struct RestorePoint: Hashable, Sendable {
         return Timestamp(date).milliseconds > commit / 1000
     }
 
-    /// Returns whether a state of a row that was pulled before the restore is lost.
+    /// Returns whether the restored server has lost a state of a row that was pulled before the
+    /// restore.
     ///
-    /// The server's state may be a later commit of a device that never received this one. After a later
-    /// deletion the row is not lost, because a device deleted it on purpose. Neither row has columns that stay on the
-    /// device.
+    /// The server's state may have been committed later, by a device that never received the lost
+    /// state. A row that was deleted later is not lost, because a device deleted it on purpose.
+    /// Neither row has columns that stay on the device.
     func hasLost(_ local: Row, server: Row) -> Bool {
         guard local.version != server.version else { return false }
         guard server[SystemColumn.deleted] != true else { return local.isLater(than: server) }
@@ -102,15 +107,15 @@ package struct RestorePoint: Hashable, Sendable {
     }
 }
 
-/// The fact that a table may have rows from before a restore.
+/// The facts about a table that may have rows from before a restore.
 struct FormerRows: Hashable, Sendable {
     enum Cause: String {
         /// The epoch changed.
         case found
-        /// The epoch changed, and the event was sent to the app.
+        /// The epoch changed, and the app has received the event about it.
         case reported
-        /// Rows were sent before the table was pulled for the first time, so that a restore is possible, but
-        /// not known.
+        /// Rows were sent before the table was pulled for the first time, so there may have been a
+        /// restore that is not known.
         case sent
     }
 
@@ -122,7 +127,7 @@ struct FormerRows: Hashable, Sendable {
         self.restore = restore
     }
 
-    /// Parses the stored string: a word, a space, and the commit of the restore.
+    /// Parses the stored text: a word, a space, and the latest commit of the restored server.
     init(_ text: String) {
         let parts = text.split(separator: " ")
         cause = parts.first.flatMap { Cause(rawValue: String($0)) } ?? .found
@@ -133,23 +138,26 @@ struct FormerRows: Hashable, Sendable {
 }
 
 extension MembershipMask {
-    /// The bit of a row that was pulled before a restore and that no page has returned since.
+    /// The bit of a row that was pulled before a restore and that no page has returned since then.
     static let former: Int64 = 1 << 62
 
-    /// The bit of all pulls without an id, which may be those of any account.
+    /// The bit of all pulls without a query id, which may be pulls of any account.
     static let withoutID: Int64 = 1 << Int64(QueryHold.withoutID)
 }
 
 extension Row {
-    /// Whether two states of a row have the same values, regardless of their membership masks.
+    /// Returns whether two states of a row have the same values, regardless of their membership
+    /// masks.
     func hasValues(of other: Row) -> Bool {
         RowMerge.differing(self, other).allSatisfy { $0 == MembershipMask.name }
     }
 
-    /// Returns whether this state of a row was committed later than another one, as far as the times show.
+    /// Returns whether this state of a row was committed later than another one; false if a state
+    /// has no time.
     ///
-    /// If the milliseconds are equal, the versions are compared if a Tideline server wrote them, because they
-    /// contain microseconds. Otherwise this state counts as later.
+    /// If the times are equal in milliseconds, the versions are compared if a Tideline server wrote
+    /// them, because these contain microseconds. Otherwise, this state counts as later if the
+    /// versions differ.
     func isLater(than other: Row) -> Bool {
         guard case .date(let mine) = self[SystemColumn.updatedAt],
             case .date(let theirs) = other[SystemColumn.updatedAt]
@@ -160,7 +168,7 @@ extension Row {
         return mine > theirs
     }
 
-    /// The microseconds since 1970 that a version of a Tideline server represents.
+    /// The commit time that a version of a Tideline server contains, in microseconds since 1970.
     var commit: Int64? {
         guard let bytes = version.flatMap({ Data(base64Encoded: $0) }), bytes.count == 8 else {
             return nil

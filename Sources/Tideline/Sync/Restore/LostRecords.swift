@@ -1,4 +1,4 @@
-// LostRecords: the rows of MS_TableLostRows, which name the rows that a restored server lost.
+// LostRecords: the records in MS_TableLostRows of rows that a restored server lost.
 
 import TidelineCore
 
@@ -22,7 +22,7 @@ struct LostRecords {
             .flatMap { LostRecord(storedRow: $0, reader.catalog) }
     }
 
-    /// Returns the lost rows that `account` may see, by table and id.
+    /// Returns the lost rows that `account` may see, ordered by table and id.
     func all(
         in table: String? = nil,
         of account: AccountView? = nil
@@ -38,7 +38,7 @@ struct LostRecords {
             }
     }
 
-    /// Returns the number of lost rows of the account.
+    /// Returns the number of the account's lost rows.
     func count() throws -> Int {
         guard try reader.store.count(nil, in: SystemTables.lost) > 0 else { return 0 }
         return try all(of: reader.account).count
@@ -65,9 +65,9 @@ struct LostRecordChanges {
         try queue.store.delete(ids: [LostRecord.key(table, itemID)], in: SystemTables.lost)
     }
 
-    /// Stores that the server has lost a row, and has replaced it with another state.
+    /// Records that the server has lost a row and has replaced it with another state.
     ///
-    /// The next pull reports it.
+    /// The next pull reports the loss.
     func lose(_ table: String, _ itemID: String, server row: Row) throws {
         guard let stored = try queue.unmasked.inner.row(id: .string(itemID), in: table) else {
             return
@@ -84,14 +84,15 @@ struct LostRecordChanges {
 
     /// Returns whether a restored server may have lost the base row of an operation.
     ///
-    /// The server's newest known state is earlier than the base row, or the server has no row and has not sent one
-    /// since the restore.
+    /// This is the case if the server's newest known state is earlier than the base row, or if the
+    /// server has no row and has not sent one since the restore.
     func mayHaveLostBase(of operation: QueuedOperation) throws -> Bool {
         let table = operation.table
         guard operation.kind != .insert, let base = operation.basis.base else { return false }
         switch operation.basis.latest {
         case .row(let row):
-            // The restore point is not compared, because the base row may be a response of the restored server.
+            // The restore point is not used, because the base row may come from a response of the
+            // restored server.
             let isLost = RestorePoint(commit: nil)
                 .hasLost(
                     queue.catalog.synced(base, in: table),
@@ -100,7 +101,7 @@ struct LostRecordChanges {
             return try isLost && queue.reader.epochs.isKnown(for: table)
         case .deleted(let version, _):
             let tombstone: Row = ["version": version.map(Value.string) ?? .null]
-            // A device deleted the row later, on purpose.
+            // A device deleted the row later and on purpose.
             if let mine = base.commit, let theirs = tombstone.commit, theirs > mine { return false }
             let id = Value.string(operation.itemID)
             let stored = try queue.unmasked.inner.row(id: id, in: table)
@@ -111,15 +112,16 @@ struct LostRecordChanges {
         }
     }
 
-    /// Replaces the local row with the base row of a removed operation, because a restored server may have
-    /// lost the base row.
+    /// Replaces the local row with the base row of a removed operation, because a restored server
+    /// may have lost the base row.
     ///
-    /// If the server has an older state, the row becomes a lost row. If the server has no row, the next
-    /// pull requests the row, and finds out whether it is lost.
+    /// If the server has an older state, the row becomes a lost row. If the server has no row, the
+    /// next pull requests it and finds out whether it is lost.
     func keepBase(of operation: QueuedOperation) throws {
         guard let base = operation.basis.base else { return }
         let table = operation.table
-        // If the row was deleted here, membership changes that queries reported in the meantime were not stored.
+        // If the row was deleted here, membership changes that queries reported after that were not
+        // stored.
         if try queue.store.row(id: .string(operation.itemID), in: table) == nil {
             try queue.pullState.resetCursors(of: table)
         }
@@ -128,7 +130,7 @@ struct LostRecordChanges {
         try lose(table, operation.itemID, server: row)
     }
 
-    /// Sends a lost row again.
+    /// Queues a lost row, so that it is sent to the server again.
     func sendAgain(_ record: LostRecord) throws {
         let (table, id) = (record.table, record.itemID)
         defer { queue.watch?.changed(1, in: table) }
@@ -139,12 +141,14 @@ struct LostRecordChanges {
         try queue.append(try takeOver(record, for: change))
     }
 
-    /// Replaces the record of a lost row with an operation that is based on the restored server's state.
+    /// Replaces the record of a lost row with an operation that is based on the restored server's
+    /// state.
     func takeOver(_ record: LostRecord, for change: QueuedOperation) throws -> QueuedOperation {
         let (table, id) = (record.table, record.itemID)
         try remove(table, id)
         if var row = try queue.unmasked.inner.row(id: .string(id), in: table) {
-            // As for any row that is written on this device, every query will report it.
+            // Every query will report the row, as it does for any row that is written on this
+            // device.
             let bits = try queue.unmasked.newBits(table)
             row[MembershipMask.name] = bits == 0 ? .null : .integer(bits)
             try queue.unmasked.inner.put([row], in: table)
@@ -175,8 +179,8 @@ struct LostRecordChanges {
         try queue.membership.removeRowWithoutQuery(record.itemID, table)
     }
 
-    /// - Throws: ``SyncError`` with code `otherAccount` if the row is a lost row of another account: this
-    ///   device may have the only copy.
+    /// - Throws: ``SyncError`` with code `otherAccount` if the row is a lost row of another
+    ///   account, because this device may have the only copy.
     func checkAccount(_ table: String, _ itemID: String) throws {
         guard queue.account != .unused,
             let lost = try queue.reader.lostRecords.record(table, itemID),

@@ -1,4 +1,4 @@
-// LostRow, LostRowPolicy: a row that a restored server lost, as the app sees it.
+// LostRow, LostRowPolicy: rows that a restored server lost, as the app sees them.
 
 public import TidelineCore
 
@@ -12,23 +12,23 @@ public import TidelineCore
 /// )
 /// ```
 public enum LostRowPolicy: Sendable, Hashable, CaseIterable {
-    /// The rows are kept on the device until the app sends them again or discards them.
+    /// Keeps the rows on the device until the app sends them again or discards them.
     case ask
-    /// The rows are queued as soon as they are found, and sent with the next push.
+    /// Queues the rows as soon as they are found, so that the next push sends them.
     ///
-    /// Rows that another device has changed on the restored server in the meantime are kept until the app
-    /// decides.
+    /// If another device has changed a row on the restored server in the meantime, the row is kept
+    /// until the app decides.
     case sendAgain
-    /// The server's row replaces each row, or the row is removed if the server has none, as soon as it is
-    /// found.
+    /// Replaces each row with the server's row, or removes it if the server has none, as soon as
+    /// the row is found.
     case discard
 }
 
-/// A row that the server had before it was restored from a backup, and that the restored database lacks or
-/// has only in an older state.
+/// A row that the server had before it was restored from a backup, and that the restored server
+/// lacks or has only in an older state.
 ///
-/// The row is kept on the device, through restarts and further pulls, until it is sent again, discarded,
-/// edited or deleted. <doc:AfterARestore> explains it.
+/// The row stays on the device, through restarts and further pulls, until it is sent again,
+/// discarded, edited or deleted. See <doc:AfterARestore>.
 ///
 /// ```swift
 /// for row in try await client.syncContext.lostRows() {
@@ -40,7 +40,7 @@ public enum LostRowPolicy: Sendable, Hashable, CaseIterable {
 /// }
 /// ```
 public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
-    /// The table and the id of the row.
+    /// The table and the id of the row, separated by a slash.
     public var id: String { "\(table)/\(itemID)" }
     /// The table's name.
     public var table: String
@@ -48,14 +48,15 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     public var itemID: String
     /// The row on this device.
     public var item: Row
-    /// The row that the restored server has; nil if it has none.
+    /// The row on the restored server; nil if the server has none.
     public var serverItem: Row?
     /// Whether the row is deleted on the restored server.
     public var isDeletedOnServer: Bool
     /// The engine; nil for a row that a test created.
     let engine: SyncEngine?
 
-    /// Creates a lost row, for an app's tests; its actions throw ``SyncError`` with code `notFound`.
+    /// Creates a lost row, for an app's tests; its actions throw ``SyncError`` with code
+    /// `notFound`.
     public init(
         table: String,
         itemID: String,
@@ -79,7 +80,7 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
         self.engine = engine
     }
 
-    /// The columns in which ``item`` and ``serverItem`` differ; none if the server has no row.
+    /// The columns in which ``item`` and ``serverItem`` differ; empty if the server has no row.
     ///
     /// Columns that stay on the device do not count.
     public var differingColumns: [String] {
@@ -88,7 +89,7 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
         return RowMerge.differing(item, serverItem).filter { !localColumns.contains($0) }
     }
 
-    /// The table and the id; never the contents of the row.
+    /// The table and the id of the row; never its contents.
     public var description: String { "Row '\(itemID)' of table '\(table)' was lost by the server." }
 
     /// Queues the row; the next push inserts it on the server, or updates the server's row.
@@ -96,7 +97,7 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     /// - Throws: ``SyncError`` with code `notFound` if the row is no longer lost.
     public func sendAgain() async throws { try await perform { try $0.lostRecords.sendAgain($1) } }
 
-    /// Replaces the row with the server's, or removes it if the server has none.
+    /// Replaces the row with the server's row, or removes it if the server has none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row is no longer lost.
     public func discard() async throws { try await perform { try $0.lostRecords.discard($1) } }
@@ -111,14 +112,16 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
 }
 
 extension SyncContext {
-    /// Returns the rows that a restored server has lost, by table and id, without those of other accounts.
+    /// Returns the rows that a restored server has lost, ordered by table and id, without rows of
+    /// other accounts.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public nonisolated func lostRows() async throws -> [LostRow] {
         try await engine().lostRows.all()
     }
 
-    /// The number of rows that a restored server has lost and that were neither sent again nor discarded.
+    /// The number of rows that a restored server has lost and that have been neither sent again nor
+    /// discarded.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var lostRowCount: Int {
@@ -132,10 +135,10 @@ extension SyncContext {
     /// try await client.syncContext.push()
     /// ```
     ///
-    /// - Parameter condition: Whether to send a row; by default, all are sent.
-    /// - Returns: The number of these rows.
-    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of the condition. On
-    ///   an error, nothing is changed.
+    /// - Parameter condition: Returns whether to send a row; by default, all rows are sent.
+    /// - Returns: The number of rows that were queued.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of
+    ///   the condition. If an error is thrown, nothing is changed.
     @discardableResult
     public nonisolated func sendLostRowsAgain(
         where condition: (LostRow) throws -> Bool = { _ in true }
@@ -147,16 +150,17 @@ extension SyncContext {
         }
     }
 
-    /// Discards lost rows: replaces each with the server's row, or removes it if the server has none.
+    /// Discards lost rows: replaces each row with the server's row, or removes it if the server has
+    /// none.
     ///
     /// ```swift
     /// try await client.syncContext.discardLostRows()
     /// ```
     ///
-    /// - Parameter condition: Whether to discard a row; by default, all are discarded.
-    /// - Returns: The number of these rows.
-    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of the condition. On
-    ///   an error, nothing is changed.
+    /// - Parameter condition: Returns whether to discard a row; by default, all rows are discarded.
+    /// - Returns: The number of rows that were discarded.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and the errors of
+    ///   the condition. If an error is thrown, nothing is changed.
     @discardableResult
     public nonisolated func discardLostRows(
         where condition: (LostRow) throws -> Bool = { _ in true }
@@ -169,7 +173,7 @@ extension SyncContext {
     }
 }
 
-/// The rows that a restored server has lost.
+/// The app's access to the rows that a restored server has lost.
 struct LostRows {
     let engine: SyncEngine
 
@@ -183,7 +187,7 @@ struct LostRows {
         return rows.map { LostRow($0, $1, engine) }
     }
 
-    /// Performs an action, in one transaction, on each of these rows that is still lost.
+    /// Performs an action, in one transaction, on each of the given rows that is still lost.
     ///
     /// - Returns: The number of rows.
     func resolve(
@@ -217,7 +221,7 @@ extension SyncError {
         )
     }
 
-    /// A purge would remove rows that only this device has.
+    /// The error of a purge that would remove rows that only this device has.
     static func lostRowsInPurge(_ count: Int) -> SyncError {
         SyncError(
             .pendingOperations,
@@ -228,7 +232,7 @@ extension SyncError {
         )
     }
 
-    /// A purge would remove rows that a restored server may have lost.
+    /// The error of a purge that would remove rows that a restored server may have lost.
     static func possiblyLostRowsInPurge(_ count: Int, table: String) -> SyncError {
         SyncError(
             .pendingOperations,

@@ -1,7 +1,8 @@
-// PullSteps+LostRows: finds the rows that a restored server lost, among those that it did not send.
+// PullSteps+LostRows: finds lost rows among the rows that a restored server did not send.
 //
-// After a read from the beginning, some rows are left that only the former epoch holds. The client requests
-// them by their ids, deleted ones too: a row that the server lacks, or has only in an older state, is lost.
+// After a table has been read from the beginning, some rows may be left that only queries from the
+// former epoch hold. The client requests them by their ids, including deleted rows. A row is lost
+// if the server lacks it, or has only an older state.
 
 import Foundation
 import TidelineCore
@@ -9,16 +10,17 @@ import TidelineCore
 extension PullSteps {
     /// Finds the lost rows after the first complete read that follows a restore.
     ///
-    /// - Parameter inPages: The number of lost rows on the pages of the read.
-    /// - Returns: The number of lost rows, of rows that were removed from the device, and of requests.
-    /// - Throws: ``SyncError`` if a request fails; the next pull repeats it.
+    /// - Parameter inPages: The number of lost rows that were found on the pages of the read.
+    /// - Returns: The numbers of lost rows, of rows that were removed from the device, and of
+    ///   requests.
+    /// - Throws: ``SyncError`` if a request fails; the next pull repeats the search.
     func findLostRows(inPages: Int) async throws -> (lost: Int, removed: Int, requests: Int) {
         let former = try await engine.read { [table] in try $0.epochs.formerRows(of: table) }
         guard former != nil || engine.lostRowPolicy != .ask else { return (inPages, 0, 0) }
         var requests = 0
         var ids = try await engine.read { [table] in try $0.epochs.idsToCheck(in: table) }
         var found = (lost: inPages, removed: 0)
-        // One probe is enough if the database is empty.
+        // If the database is empty, one probe is enough.
         let isProbed = ids.count > Self.idsBeforeProbe
         let isEmpty = isProbed ? try await lacksEveryRow() : false
         if isProbed { requests += 1 }
@@ -41,13 +43,14 @@ extension PullSteps {
 
     private static let idsBeforeProbe = 64
     private static let idsAtOnce = 500
-    /// The maximum number of bytes of ids in one request; every gateway accepts a URL of two kilobytes.
+    /// The maximum number of bytes of ids in one request; all gateways accept a URL of two
+    /// kilobytes.
     private static let idBytesAtOnce = 1200
 
     private static func part(of ids: [String]) -> [String] {
         var (part, bytes) = ([String](), 0)
         for id in ids {
-            // Quotes and a comma, and three bytes for each that is escaped.
+            // Counts the quotes and a comma, and three bytes for each byte that is escaped.
             let size = id.utf8.reduce(10) { $0 + ($1.isUnreserved ? 1 : 3) }
             guard part.isEmpty || bytes + size <= idBytesAtOnce else { break }
             part.append(id)
@@ -56,7 +59,7 @@ extension PullSteps {
         return part
     }
 
-    /// Reports to the app, and stores whether rows remain to be checked.
+    /// Reports the lost rows to the app, and stores whether more rows remain to be checked.
     private func finish(_ found: Int, _ former: FormerRows?) async throws {
         if let former {
             let count = try await engine.transaction { [table] queue in
@@ -75,7 +78,7 @@ extension PullSteps {
         switch engine.lostRowPolicy {
         case .ask: break
         case .sendAgain:
-            // A later edit of another device is not overwritten without the app.
+            // A later edit of another device is overwritten only if the app decides so.
             let older = rows.filter { row in
                 row.serverItem.map { row.item.isLater(than: $0) } ?? true
             }
@@ -109,7 +112,7 @@ extension PullSteps {
             guard let link = page.nextLink, !page.rows.isEmpty else { return rows }
             url = try remote.endpoint.url(following: link, table: table)
         }
-        // Rows that were not read must not count as lost.
+        // Rows that were not read must not be treated as lost.
         throw error(.tooManyPages, nil)
     }
 
@@ -128,7 +131,7 @@ extension PullSteps {
         guard remote.dialect == dialect else { throw OtherGeneration() }
         if response.status == 200,
             let page = PulledPage(response, schema: engine.catalog.schema(table)),
-            // An empty page from a proxy must not make rows lost.
+            // An empty page of a proxy must not cause rows to count as lost.
             AnswerProof.isServersPage(
                 headers: response.headers,
                 hasRows: page.hasServersRow,
@@ -155,7 +158,7 @@ extension PullSteps {
 }
 
 extension UInt8 {
-    /// Whether a URL contains the byte unescaped (RFC 3986).
+    /// Whether a URL can contain the byte without escaping (RFC 3986).
     fileprivate var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -167,7 +170,7 @@ extension UInt8 {
     }
 }
 
-/// The handling of rows that no page of the restored server has returned.
+/// A check of the rows that no page of the restored server has returned.
 struct LostRowCheck {
     let queue: QueueTransaction
     let table: String
@@ -175,15 +178,17 @@ struct LostRowCheck {
 
     private var store: any LocalStoreWriter { queue.unmasked.inner }
 
-    /// The result for a row.
+    /// The result of the check of one row.
     enum Finding: Hashable {
-        /// The server changed or deleted the row since, and the row no longer belongs to the queries.
+        /// The server has changed or deleted the row since then, and no query holds it anymore.
         case left
-        /// The server has the same state.
+        /// The server has the same state of the row.
         case same(Row)
         case lost(ServerState?)
-        /// The row may belong to another account and be hidden from this one. It stays until a page contains it, if
-        /// several accounts used the table on this device; otherwise it stays only if a query contains it.
+        /// The row may belong to another account, so that the server hides it from this one.
+        ///
+        /// If several accounts used the table on this device, the row stays until a page contains
+        /// it. Otherwise, it stays only if a query holds it.
         case unknown
     }
 
@@ -210,9 +215,11 @@ struct LostRowCheck {
             || reader.tableAccounts.hasUnknownSenders(table)
     }
 
-    /// Stores the results for rows that were requested; `rows` are those that the server has.
+    /// Stores the results for rows that were requested; `rows` has the rows that the server
+    /// returned.
     ///
-    /// - Returns: The numbers of newly lost rows, and of rows that were removed from the device.
+    /// - Returns: The numbers of rows that are newly lost and of rows that were removed from the
+    ///   device.
     func storeFindings(
         _ ids: [String],
         _ rows: [Row]
@@ -222,7 +229,7 @@ struct LostRowCheck {
         var found = (lost: 0, removed: 0)
         for id in ids {
             let known = try queue.reader.lostRecords.record(table, id)
-            // A change that was made in the meantime has replaced the record.
+            // If the row was changed in the meantime, the change has replaced the record.
             guard try queue.reader.operations(table, id).isEmpty,
                 let local = try store.row(id: .string(id), in: table)
             else {
@@ -252,7 +259,8 @@ struct LostRowCheck {
                 masked[MembershipMask.name] = .integer(mask)
                 try store.put([masked], in: table)
             case .unknown:
-                // It is not requested again, and stays if it may belong to another account of the device.
+                // The row is not requested again, and stays if it may belong to another account on
+                // the device.
                 let isShared = try queue.reader.tableAccounts.isShared(table)
                 guard isShared || mask != 0 else {
                     found.removed += try store.delete(ids: [.string(id)], in: table)

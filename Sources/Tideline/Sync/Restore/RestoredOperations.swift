@@ -1,12 +1,13 @@
-// RestoredOperations: finds out from the responses to a push that the server was restored, and which operations have
-// rows of which it has an older state or none.
+// RestoredOperations: uses the responses to a push to find out whether the server was restored, and
+// for which operations it has an older state of the row or no row.
 //
-// A state of a row older than the operation's base is proof by itself. If a row is missing, or a response has another
-// epoch, the client requests a list, because only a list has the epoch of the state that it shows.
+// If the server's state of a row is older than the operation's base row, this alone is proof. If a
+// row is missing, or if a response has another epoch, the client requests a list, because only a
+// list has the epoch of the state that it shows.
 
 import TidelineCore
 
-/// A search for operations whose rows a restored server has in an older state.
+/// A search for operations whose rows a restored server has lost, or has only in an older state.
 struct RestoredOperations {
     let engine: SyncEngine
 
@@ -16,8 +17,8 @@ struct RestoredOperations {
         return remote.dialect.cursorScope(remote.endpoint.key)
     }
 
-    /// Returns the ids of the operations whose row has an older state on the server than their base, or does
-    /// not exist there, because the server was restored from a backup.
+    /// Returns the ids of the operations whose row is missing or older than their base row on the
+    /// server, because the server was restored from a backup.
     func find(among decidedOperations: [DecidedOperation]) async throws -> Set<Int64> {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return [] }
         let endpoint = remote.dialect.cursorScope(remote.endpoint.key)
@@ -35,11 +36,13 @@ struct RestoredOperations {
                 else { continue }
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
-                // No other policy drops a change without an error. If the row is missing, the base does not matter, and
-                // may be unknown: the app may have changed an older copy of the row.
+                // Other policies never drop a change without an error. If the row is missing, the
+                // base row does not matter, and may be unknown because the app changed an older
+                // copy of the row.
                 guard case .serverWins = engine.policy(table).kind, operation.kind == .update
                 else { continue }
-                // A row that the app deleted and inserted again has no mark. The server has no row that could win.
+                // A row that the app deleted and inserted again has no flag. The server has no row
+                // that could win.
                 if decided.answer.status == 404, try await isInserted(table, operation.itemID) {
                     restored.insert(operation.id)
                     continue
@@ -52,7 +55,7 @@ struct RestoredOperations {
                 if isRestored, decided.answer.status == 410, let base = operation.basis.base,
                     let tombstone = try await row(operation.itemID, of: table, remote)
                 {
-                    // A row that was deleted after the restore stays deleted.
+                    // A row that was deleted after the restore remains deleted.
                     isRestored = base.isOlderOnServer(tombstone)
                 }
                 if isRestored { restored.insert(operation.id) }
@@ -63,11 +66,13 @@ struct RestoredOperations {
         return restored
     }
 
-    /// Returns the epoch of each table whose responses have a different one from that of the table's rows.
+    /// Returns the new epoch of each table, if the responses for a table have another epoch than
+    /// the table's rows.
     ///
-    /// A server that shares its database with others may learn of a restore after them, so the epoch of a write counts
-    /// only if a list has it, too. It does not count either if only some of the responses have it, because the others
-    /// may be from before the restore.
+    /// If several servers share a database, one of them may learn of a restore later than the
+    /// others. Therefore the epoch in the response to a write counts only if a list has it, too. It
+    /// also does not count if only some of the responses have it, because the others may come from
+    /// before the restore.
     func newEpochs(of decidedOperations: [DecidedOperation]) async throws -> NewEpochs? {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return nil }
         var result = NewEpochs(endpoint: remote.dialect.cursorScope(remote.endpoint.key))
@@ -78,7 +83,8 @@ struct RestoredOperations {
         for (table, ofTable) in epochs {
             guard ofTable.count == 1, let epoch = ofTable.first ?? nil,
                 let known = try await self.epoch(table, result.endpoint), known != epoch,
-                // If the list fails, the outcomes are stored nevertheless; the next pull finds out.
+                // If the request for the list fails, the outcomes are stored anyway. The next pull
+                // then finds the new epoch.
                 (try? await currentEpoch(table, remote)) == epoch
             else { continue }
             result.epochs[table] = epoch
@@ -86,11 +92,11 @@ struct RestoredOperations {
         return result.epochs.isEmpty ? nil : result
     }
 
-    /// Returns the ids of the accepted operations whose row the server resolved from a state that does not include the
-    /// base, because it has lost the base.
+    /// Returns the ids of the accepted operations that the server resolved against a state that
+    /// does not include their base row, because it has lost the base row.
     ///
-    /// The server's `conflict` rule lets such a write succeed, so the response is not a conflict. If it has all values
-    /// that were sent, nothing is lost.
+    /// The server's `conflict` rule lets such a write succeed, so the response is not a conflict.
+    /// If the response has all values that were sent, nothing is lost.
     func resolved(
         among decidedOperations: [DecidedOperation],
         _ new: NewEpochs?
@@ -112,14 +118,15 @@ struct RestoredOperations {
         return resolved
     }
 
-    /// Whether the restored server never had the base of an operation, or has it no longer.
+    /// Returns whether the restored server has never had the base row of an operation, or has lost
+    /// it.
     private func hasLost(
         _ base: Row,
         of operation: QueuedOperation,
         _ row: Row,
         _ new: NewEpochs?
     ) async throws -> Bool {
-        // A pull may have shown the older state.
+        // A pull may have returned the older state.
         if [row, operation.basis.latest?.row].contains(where: {
             $0.map(base.isOlderOnServer) == true
         }) {
@@ -133,14 +140,14 @@ struct RestoredOperations {
         return former?.restore.isBefore(base) == true
     }
 
-    /// Whether the app inserted the row, and the server has not sent it since.
+    /// Returns whether the app inserted the row and the server has not sent it since then.
     private func isInserted(_ table: String, _ id: String) async throws -> Bool {
         try await engine.read { reader in
             try reader.store.row(id: .string(id), in: table).map { !$0.isFromServer } ?? false
         }
     }
 
-    /// Whether the server has not sent the row since it was restored.
+    /// Returns whether the server has not sent the row since it was restored.
     private func isFormer(_ table: String, _ id: String) async throws -> Bool {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
         query.select = [SystemColumn.id, MembershipMask.name]
@@ -154,7 +161,8 @@ struct RestoredOperations {
         try await engine.read { try $0.epochs.epoch(of: table, endpoint: endpoint, otherThan: nil) }
     }
 
-    /// Returns the epoch of the table's rows; before the first pull, the epoch of the first responses to a push.
+    /// Returns the epoch of the table's rows; before the first pull, the epoch of the first
+    /// responses to a push.
     private func earliestEpoch(_ table: String, _ endpoint: String) async throws -> String? {
         try await engine.read { reader in
             try reader.epochs.epoch(of: table, endpoint: endpoint, otherThan: nil)
@@ -162,12 +170,14 @@ struct RestoredOperations {
         }
     }
 
-    /// Returns the epoch of the server; nil if it sends none, or if the user may not read the table.
+    /// Returns the server's epoch; nil if the server sends none, or if the user may not read the
+    /// table.
     private func currentEpoch(_ table: String, _ remote: RemoteService) async throws -> String? {
         try await list(TableQuery(), of: table, remote).headers["Tideline-Epoch"]
     }
 
-    /// Returns the server's row, deleted or not; nil if it has none, or if the user may not read it.
+    /// Returns the server's row, even if it is deleted; nil if there is none, or if the user may
+    /// not read it.
     private func row(
         _ id: String,
         of table: String,
@@ -182,8 +192,8 @@ struct RestoredOperations {
 
     /// Returns the response to a request for a list.
     ///
-    /// - Throws: If the server does not answer. Without an answer, an operation must not be treated as one on a deleted
-    ///   row: it stays in the queue, and the next push sends it again.
+    /// - Throws: An error if the server does not respond. The operation must then not be treated as
+    ///   one on a deleted row; it stays in the queue, and the next push resends it.
     private func list(
         _ query: TableQuery,
         of table: String,
@@ -216,7 +226,7 @@ extension SyncError {
     }
 }
 
-/// The new epochs of tables that the responses to a push have shown.
+/// The new epochs of tables, as the responses to a push show them.
 struct NewEpochs: Sendable {
     var endpoint: String
     var epochs: [String: String] = [:]

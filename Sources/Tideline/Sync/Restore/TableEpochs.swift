@@ -1,7 +1,7 @@
 // TableEpochs: the epoch of each table, and the rows from before a restore of the server.
 //
-// While a table has rows of a former epoch, their masks have the bit `MembershipMask.former`: no query can
-// release such a row before the client has requested it from the server.
+// While a table has rows from a former epoch, their masks have the bit `MembershipMask.former`. No
+// query can remove such a row before the client has requested it from the server.
 
 import TidelineCore
 
@@ -15,16 +15,16 @@ extension QueueTransaction {
     var epochs: TableEpochChanges { TableEpochChanges(queue: self) }
 }
 
-/// A reader of the epochs of tables, and of their rows from before a restore.
+/// A reader of the epochs of tables and of their rows from before a restore.
 struct TableEpochs {
     let reader: QueueReader
 
-    /// Returns the facts about a table's rows from before a restore; nil if there are none.
+    /// Returns the facts about a table's rows from before a restore; nil if there are no such rows.
     func formerRows(of table: String) throws -> FormerRows? {
         try reader.config(table, "", PullCursor.formerRowsType).map(FormerRows.init)
     }
 
-    /// Returns whether the table was ever pulled, from any endpoint.
+    /// Returns whether the table has ever been pulled, from any endpoint.
     func wasPulled(_ table: String) throws -> Bool {
         let types = [PullCursor.Part.endpoint.rawValue, PullCursor.tableEpochType]
         let kept: Filter = .isIn("keyType", types.map { .integer(Int64($0)) })
@@ -34,7 +34,7 @@ struct TableEpochs {
         ) > 0
     }
 
-    /// Returns whether the server sent an epoch of the table's rows, from any endpoint.
+    /// Returns whether a server at any endpoint has sent an epoch for the table's rows.
     func isKnown(for table: String) throws -> Bool {
         let types = [
             PullCursor.Part.epoch.rawValue, PullCursor.tableEpochType,
@@ -47,8 +47,8 @@ struct TableEpochs {
 
     /// Returns the epoch of a table's rows at an endpoint.
     ///
-    /// A store from an older version has it only in its cursors; an epoch other than `epoch` then takes
-    /// precedence.
+    /// A store from an older version has epochs only in its cursors. If these differ, an epoch
+    /// other than `epoch` takes precedence.
     func epoch(of table: String, endpoint: String, otherThan epoch: String?) throws -> String? {
         if let known = try reader.config(table, endpoint, PullCursor.tableEpochType) {
             return known
@@ -68,7 +68,8 @@ struct TableEpochs {
         return known.first { $0 != epoch } ?? known.first
     }
 
-    /// Returns the rows that only queries from before the restore contain, and the lost rows to request again.
+    /// Returns the ids of the rows that only queries from before the restore hold, and of the lost
+    /// rows to request again.
     func idsToCheck(in table: String) throws -> [String] {
         let pending = try reader.pendingIDs(table)
         let records = try reader.lostRecords.all(in: table)
@@ -80,7 +81,8 @@ struct TableEpochs {
         return rows + records.filter { !$0.isChecked }.map(\.itemID)
     }
 
-    /// Returns whether there are still rows from before the restore, which other queries contain.
+    /// Returns whether there are still rows from before the restore, including rows that other
+    /// queries hold.
     func hasRowsToCheck(in table: String) throws -> Bool {
         let former = Filter.greater(MembershipMask.name, .integer(MembershipMask.former - 1))
         if try reader.store.count(former, in: table) > 0 { return true }
@@ -94,9 +96,10 @@ struct TableEpochChanges {
 
     /// Handles the epoch of a page before the page is stored.
     ///
-    /// If the rows of the table have a different epoch, all of them get the bit of former rows, and the lost rows are
-    /// requested again. The same applies to rows that this device sent before it pulled the table for the first time,
-    /// because they may have been sent to several epochs, or to a server that sends no epoch with responses to writes.
+    /// If the rows of the table have a different epoch, all of them get the bit of former rows, and
+    /// the lost rows are requested again. The same applies to rows that this device sent before it
+    /// pulled the table for the first time. They may have been sent in several epochs, or to a
+    /// server that sends no epoch in responses to writes.
     func handle(_ epoch: String?, endpoint: String, of table: String) throws {
         try queue.tableAccounts.noteReader(of: table)
         guard let epoch else { return }
@@ -107,8 +110,8 @@ struct TableEpochChanges {
                 record.isChecked = false
                 try queue.lostRecords.put(record)
             }
-            // Rows that remain from an earlier restore are compared with that restore. Rows that were sent
-            // before the first pull are no longer requested.
+            // Rows that remain from an earlier restore are compared with the earlier restore point.
+            // Rows that were sent before the first pull are no longer requested.
             let former = try queue.reader.epochs.formerRows(of: table)
             let earlier = former?.cause == .sent ? nil : former.map { $0.restore.commit }
             let commit = RestorePoint(epoch: epoch).commit
@@ -125,7 +128,7 @@ struct TableEpochChanges {
         } else if known == nil, try !queue.reader.epochs.wasPulled(table),
             try markFormerRows(table) > 0
         {
-            // A restore is reported only if rows are lost. Its latest commit is unknown.
+            // A restore is reported only if rows are lost. The restore point is unknown.
             try setFormerRows(
                 FormerRows(.sent, restore: RestorePoint(commit: nil)),
                 of: table
@@ -134,7 +137,8 @@ struct TableEpochChanges {
         _ = try queue.setConfig(epoch, table, endpoint, PullCursor.tableEpochType)
     }
 
-    /// Handles the epochs that responses to a push have shown, before their rows are stored.
+    /// Handles the new epochs in responses to a push, before the rows of these responses are
+    /// stored.
     func handle(_ new: NewEpochs?) throws {
         guard let new else { return }
         for (table, epoch) in new.epochs.sorted(by: { $0.key < $1.key }) {
@@ -144,8 +148,9 @@ struct TableEpochChanges {
 
     /// Sets the bit of former rows, and returns the number of rows.
     ///
-    /// If `keepsUnclaimed`, a row that no query with an id holds also gets the bit of pulls without an id, which
-    /// no read clears. Such a row may belong to any account of the device, so that it is not requested by its id.
+    /// If `keepsUnclaimed` is true, a row that no query with an id holds also gets the bit of pulls
+    /// without a query id, which no read clears. Such a row may belong to any account on the
+    /// device, so it is not requested by its id.
     @discardableResult
     private func markFormerRows(_ table: String, keepsUnclaimed: Bool = false) throws -> Int {
         var last: Value?
@@ -170,10 +175,11 @@ struct TableEpochChanges {
 
     private static let rowsAtOnce = 1000
 
-    /// Clears the bit of former rows if responses to a push contain a later state than any that is known here.
+    /// Clears the bit of former rows if the response to a push contains a later state than any
+    /// state known on the device.
     ///
-    /// The epoch is known, so these responses come from the restored server.
-    /// If the bit remained, the row would count as lost after a later change of another device.
+    /// The epoch is known, so the response comes from the restored server. If the bit stayed, the
+    /// row would count as lost after a later change by another device.
     func clearFormerBits(of decidedOperations: [DecidedOperation]) throws {
         var former: [String: Bool] = [:]
         for decided in decidedOperations {

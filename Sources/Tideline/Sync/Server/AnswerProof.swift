@@ -1,12 +1,12 @@
-// AnswerProof: whether a response is proven to be the server's, and not that of a proxy, a firewall or a
-// login page. Pure; the rules are in docs/gateways-and-servers.md.
+// AnswerProof: decides whether a response is proven to come from the server, and not from a proxy,
+// a firewall or a login page. Pure; the rules are in docs/gateways-and-servers.md.
 
 import Foundation
 import TidelineCore
 
 /// The header fields and features by which the server of an endpoint was recognized.
 ///
-/// Later responses are compared with them.
+/// Later responses are compared with these signs.
 package struct ServerSigns: OptionSet, Sendable, Hashable {
     package let rawValue: Int
 
@@ -14,13 +14,14 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
 
     /// Lists have `Tideline-Epoch`.
     package static let epoch = ServerSigns(rawValue: 1)
-    /// Responses have `x-zumo-server-version`, as those of the original Node and .NET servers do.
+    /// Responses have `x-zumo-server-version`, like the responses of the original Node and .NET
+    /// servers.
     package static let zumoVersion = ServerSigns(rawValue: 2)
     /// The server responded to a batch with a batch response.
     package static let batches = ServerSigns(rawValue: 4)
     /// The server sent a stream of events.
     package static let events = ServerSigns(rawValue: 8)
-    /// Responses have a header field that only a Tideline server sends.
+    /// Responses have a header field that only Tideline servers send.
     package static let tideline = ServerSigns(rawValue: 16)
     /// The server is the original Node server.
     package static let node = ServerSigns(rawValue: 32)
@@ -38,12 +39,12 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
         }
     }
 
-    /// The signs as a string of words.
+    /// The signs as words, separated by spaces.
     package var text: String {
         Self.names.filter { contains($0.0) }.map(\.1).joined(separator: " ")
     }
 
-    /// The signs that a response shows.
+    /// The signs that are in a response.
     package init(of response: TransportResponse) {
         self = []
         if response.headers["Tideline-Epoch"] != nil { insert(.epoch) }
@@ -58,20 +59,23 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
 package enum AnswerProof {
     /// Returns whether a response without a row certainly comes from the server.
     ///
-    /// The proof is a header field that only servers of tables send, or a problem body (RFC 9457) with the same
-    /// status as the response. A response with a row is proven by the row's id and version.
+    /// The proof is a header field that only servers of tables send, or a problem body (RFC 9457)
+    /// whose status is the status of the response. A response with a row is proven by the row's id
+    /// and version.
     package static func isServers(_ response: TransportResponse) -> Bool {
         hasServerField(response.headers) || isProblem(response)
     }
 
-    /// Returns whether a response asks the user to sign in, and is not the 401 of a proxy or a login page.
+    /// Returns whether the server asks the user to sign in; false for a 401 of a proxy or a login
+    /// page.
     ///
-    /// The Datasync servers send only the challenge of RFC 6750 with a 401.
+    /// With a 401, the Datasync servers send only the challenge of RFC 6750.
     package static func wantsSignIn(_ response: TransportResponse) -> Bool {
         response.status == 401 && (isServers(response) || hasBearerChallenge(response.headers))
     }
 
-    /// Returns the same for a response whose body is not read.
+    /// Returns whether the server asks the user to sign in, for a response whose body has not been
+    /// read.
     package static func wantsSignIn(status: Int, headers: HTTPFields) -> Bool {
         let type = headers["Content-Type"]?.lowercased() ?? ""
         return status == 401
@@ -79,11 +83,12 @@ package enum AnswerProof {
                 || type.hasPrefix("application/problem+json"))
     }
 
-    /// Returns whether a page of rows is accepted as the server's.
+    /// Returns whether a page of rows is accepted as a page of the server.
     ///
-    /// A captive portal can easily send an empty page, which is accepted only if it has the header field that
-    /// all pages of this endpoint have. `hasRows` is true if a row has an id and a version, unlike rows of
-    /// other lists. `hasEpoch` is true if pages of the same pull had an epoch.
+    /// A captive portal may send an empty page. An empty page is therefore accepted only if it has
+    /// the header field that all pages of this endpoint have. `hasRows` is true if a row has an id
+    /// and a version, unlike the rows of other lists. `hasEpoch` is true if earlier pages of the
+    /// same pull had an epoch.
     package static func isServersPage(
         headers: HTTPFields,
         hasRows: Bool,
@@ -94,13 +99,14 @@ package enum AnswerProof {
         return !hasEpoch && signs.isDisjoint(with: [.epoch, .zumoVersion])
     }
 
-    /// Returns whether `x-zumo-server-version` has a value that the original servers are known to send.
+    /// Returns whether `x-zumo-server-version` has a value that the original servers are known to
+    /// send.
     package static func namesOriginalServer(_ headers: HTTPFields) -> Bool {
         let version = headers["x-zumo-server-version"]?.lowercased() ?? ""
         return version.hasPrefix("node-") || version.hasPrefix("net-")
     }
 
-    /// Returns whether the response has a field that only a Tideline server sends.
+    /// Returns whether the response has a header field that only Tideline servers send.
     package static func namesTideline(_ headers: HTTPFields) -> Bool {
         headers["Tideline-Epoch"] != nil || headers["Tideline-Horizon"] != nil
             || headers[SharedSchema.field] != nil
@@ -115,10 +121,10 @@ package enum AnswerProof {
         headers["WWW-Authenticate"]?.lowercased().hasPrefix("bearer") ?? false
     }
 
-    /// Returns whether the body is a problem document with the status of the response.
+    /// Returns whether the body is a problem document that has the status of the response.
     ///
-    /// Gateways also send objects with a `status`. Without the media type of problem documents, the object must
-    /// therefore also have `title` or `detail`.
+    /// Gateways also send objects with a `status`. If the media type is not that of problem
+    /// documents, the object must therefore also have a `title` or a `detail`.
     private static func isProblem(_ response: TransportResponse) -> Bool {
         guard let row = RowText.row(response.body, nil), let status = row["status"],
             case .integer(Int64(response.status)) = status

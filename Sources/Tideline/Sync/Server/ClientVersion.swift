@@ -1,11 +1,11 @@
-// ClientVersion: `X-ZUMO-VERSION` in the format of the SDKs of Azure Mobile Apps.
+// ClientVersion: the value of `X-ZUMO-VERSION`, in the format of the SDKs of Azure Mobile Apps.
 //
-// It is sent only together with an installation id.
+// The header field is sent only together with an installation id.
 
 import Foundation
 import TidelineCore
 
-/// The value of `X-ZUMO-VERSION`, which names the library and its system.
+/// The value of `X-ZUMO-VERSION`, which names the library and the operating system.
 enum ClientVersion {
     /// A string such as `ZUMO/0.1 (lang=Swift; os=Linux; os_version=6.1.0; arch=x86_64; version=0.1.0)`.
     static let text: String = {

@@ -1,4 +1,4 @@
-// Gzip: compresses bodies.
+// Gzip: compresses request bodies.
 
 #if canImport(zlib)
 import zlib
@@ -8,15 +8,16 @@ import CZlib
 
 /// The compression of a body as one gzip member (RFC 1952).
 enum Gzip {
-    /// The fastest compression level, because higher levels cost more time than they save on almost every
-    /// network.
+    /// The fastest compression level, because on almost every network, higher levels cost more time
+    /// than they save.
     private static let level: Int32 = 1
 
-    /// Returns the bytes as one gzip member; nil if that does not save at least an eighth.
+    /// Returns the bytes as one gzip member; nil if that does not reduce the size by at least an
+    /// eighth.
     static func member(of bytes: [UInt8]) -> [UInt8]? {
         guard bytes.count < Int(UInt32.max) else { return nil }
         var stream = z_stream()
-        // A window of 32 KiB, and 16 for the frame of gzip.
+        // The value is 15 for a window of 32 KiB, plus 16 for the gzip format.
         let begin = deflateInit2_(
             &stream,
             level,
@@ -33,7 +34,8 @@ enum Gzip {
         let capacity = bytes.count - bytes.count / 8
         let result = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
             bytes.withUnsafeBufferPointer { input in
-                // zlib does not write to its input; its type is older than `const`.
+                // zlib does not write to its input, but the type of the pointer is older than
+                // `const`.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.avail_in = UInt32(input.count)
                 stream.next_out = buffer.baseAddress

@@ -1,9 +1,9 @@
-// RemotePages: the pages of one query, read directly from a server of any generation.
+// RemotePages: reads the pages of a query directly from a server of any generation.
 
 import Foundation
 import TidelineCore
 
-/// The position of a read of a whole query.
+/// The state of a read of all pages of a query.
 struct RemotePages: Sendable {
     private let query: TableQuery
     private let schema: TableSchema?
@@ -11,7 +11,7 @@ struct RemotePages: Sendable {
     private let table: String
     /// The link to follow; nil if the client builds the request itself.
     private var link: URL?
-    /// The number of rows that were received.
+    /// The number of rows that have been received.
     private var rowCount = 0
 
     init(query: TableQuery, schema: TableSchema, remote: RemoteService) {
@@ -21,13 +21,14 @@ struct RemotePages: Sendable {
         table = schema.name
     }
 
-    /// The number of rows that are left of the limit.
+    /// The number of rows that can still be received before the query's limit is reached.
     var rowsLeft: Int { query.limit.map { max(0, $0 - rowCount) } ?? .max }
 
-    /// The maximum number of rows that are requested with `$top`; every server returns as many.
+    /// The maximum number of rows that are requested with `$top`; every server returns at least
+    /// this many.
     private static let topMax = 50
 
-    /// The request for the next page.
+    /// Returns the request for the next page.
     func next(_ dialect: ServerDialect) throws -> RemoteService.Request {
         let rows = max(1, min(rowsLeft, remote.limits.pageRowsMax))
         if let link { return .page(link, rows: rows) }
@@ -36,7 +37,8 @@ struct RemotePages: Sendable {
             let top = min(rows, dialect.pageRowsMax ?? rows)
             request.limit = min(top, rowsLeft)
         } else if let limit = query.limit, limit > Self.topMax {
-            // A server rejects a `$top` above its own limit; pages with next links have no such limit.
+            // A server rejects a `$top` that exceeds its own limit. That limit does not apply to
+            // pages with next links.
             request.limit = nil
         }
         if rowCount > 0 {
@@ -47,7 +49,7 @@ struct RemotePages: Sendable {
         return .page(url, rows: rows)
     }
 
-    /// Advances past a page; returns false if it was the last.
+    /// Moves past a page; returns false if it was the last page.
     mutating func advance(past page: PulledPage, _ dialect: ServerDialect) throws -> Bool {
         rowCount += page.rows.count
         guard !page.rows.isEmpty, rowsLeft > 0 else { return false }
@@ -60,7 +62,7 @@ struct RemotePages: Sendable {
         case .classic:
             let asked = min(remote.limits.pageRowsMax, dialect.pageRowsMax ?? .max)
             guard page.nextLink != nil || page.rows.count >= asked else { return false }
-            // The link of the original Node server leads to the path `/` of another port.
+            // The next link of the original Node server leads to the path `/` on another port.
             let following = page.nextLink.flatMap { next in
                 let url = try? remote.endpoint.url(following: next, table: table)
                 let own = try? remote.endpoint.url(table)

@@ -1,12 +1,13 @@
-// RemoteService+Conditions: the condition of a single write, even if a proxy drops `If-Match`.
+// RemoteService+Conditions: keeps the condition of a single write effective if a proxy drops
+// `If-Match`.
 
 import Foundation
 import TidelineCore
 
 extension RemoteService {
-    /// Returns a request outside of a batch, with its condition in the URL as well.
+    /// Returns a request for use outside a batch, with its condition also in the URL.
     ///
-    /// The original servers do not read the parameter, so it is not sent to them.
+    /// The original servers do not read the URL parameter, so it is not sent to them.
     func withConditionInURL(_ call: Request) -> Request {
         guard let condition = call.headers["If-Match"], signs.known.contains(.tideline) else {
             return call
@@ -18,16 +19,17 @@ extension RemoteService {
         return call
     }
 
-    /// Reads the row before a write, because a proxy may drop the header field that has the write's condition.
+    /// Reads the row before a write, because a proxy may drop the header field with the write's
+    /// condition.
     ///
-    /// The read itself has a condition that is always false. If the server rejects it, `If-Match` reaches the server,
-    /// and the client no longer reads rows first.
+    /// The read has a condition that is always false. If the server rejects the read, `If-Match`
+    /// reaches the server, and the client no longer reads rows before writes.
     ///
     /// - Parameters:
     ///   - call: The write.
     ///   - dialect: The dialect of the request.
-    /// - Returns: A response in place of the write's, if the row has a different version or the server did not respond;
-    ///   nil if the client should send the write.
+    /// - Returns: A response that takes the place of the response to the write, if the row has a
+    ///   different version or the server did not respond; nil if the client should send the write.
     /// - Throws: The errors of a request.
     func answerBefore(
         _ call: Request,
@@ -48,7 +50,8 @@ extension RemoteService {
             return nil
         case 200..<300:
             guard let version = response.item(nil)?.version else {
-                // A proxy's response has no row; any JSON counts as a server's.
+                // The response of a proxy is not JSON. A JSON response without a row comes from a
+                // server.
                 if response.isJSON { return nil }
                 return (response, isToRepeat: false)
             }

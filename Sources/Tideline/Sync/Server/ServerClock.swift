@@ -1,7 +1,8 @@
-// ServerClock: the server's wall clock, from the `Date` of its responses.
+// ServerClock: estimates the server's wall clock from the `Date` field of its responses.
 //
-// A server accepts the idempotency key of a request only if it was first sent neither too long ago nor
-// in the future (docs/protocol.md), and the wall clock of a device may be wrong.
+// A server accepts the idempotency key of a request only if the time of the first attempt is
+// neither too long ago nor in the future (docs/protocol.md), and the wall clock of a device may be
+// wrong.
 
 import Foundation
 import Synchronization
@@ -9,13 +10,14 @@ import TidelineCore
 
 /// The difference between the device's wall clock and the server's.
 final class ServerClock: Sendable {
-    /// The smallest difference that is corrected: responses take time, and their dates have whole seconds.
+    /// The smallest difference that is corrected, because responses take time and their dates are
+    /// in whole seconds.
     private static let least: TimeInterval = 60
 
-    /// The seconds to add to the device's time.
+    /// The number of seconds to add to the device's time.
     private let distance = Mutex<TimeInterval>(0)
 
-    /// Records the `Date` of a response that arrived at `now`, according to the device's wall clock.
+    /// Records the `Date` of a response that arrived at `now` on the device's wall clock.
     func note(_ date: String?, at now: Date) {
         guard let date, let seconds = HTTPDate.seconds(date) else { return }
         let found = TimeInterval(seconds) - now.timeIntervalSince1970

@@ -1,10 +1,11 @@
-// ServerDialect: how requests are written for one generation of server.
+// ServerDialect: the syntax in which requests are written for one generation of servers.
 //
-// The requests are the same for both; only their syntax differs. docs/gateways-and-servers.md has the table.
+// Requests to both generations are the same; only their syntax differs. The table is in
+// docs/gateways-and-servers.md.
 
 package import TidelineCore
 
-/// The syntax of one generation's requests.
+/// The syntax of requests to one generation of servers.
 package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
     /// Azure Mobile Apps 2.x: bare arrays, OData v3, pages by `$skip`, 404 for deleted rows.
     case classic
@@ -19,7 +20,7 @@ package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The grammar of filters and orders.
+    /// The grammar of filters and sort orders.
     package var odata: ODataDialect {
         switch self {
         case .classic: .v3
@@ -29,12 +30,15 @@ package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
 
     package var other: ServerDialect { self == .classic ? .datasync : .classic }
 
-    /// The maximum number of rows that may be requested for a page of a list; nil for no limit.
+    /// The maximum number of rows that may be requested for a page of a list; nil if there is no
+    /// limit.
     ///
-    /// The original Node server rejects more than its `maxTop`, which is 1000 by default.
+    /// The original Node server rejects requests for more rows than its `maxTop`, which is 1000 by
+    /// default.
     package var pageRowsMax: Int? { self == .classic ? 1000 : nil }
 
-    /// Returns the scope of a cursor: a cursor of one generation is not valid for the other.
+    /// Returns the scope of a cursor, because a cursor of one generation is not valid for the
+    /// other.
     package func cursorScope(_ endpoint: String) -> String {
         self == .classic ? endpoint + " classic" : endpoint
     }

@@ -1,15 +1,16 @@
-// ServerGeneration: the generation of the server, as an app chooses it.
+// ServerGeneration: the generation of the server, which an app can specify.
 
 /// The generation of the server at an endpoint.
 ///
-/// All generations serve tables under `/tables`. They differ in the format of lists and of dates in filters,
-/// and in how a deleted row is returned and restored.
+/// All generations serve tables under `/tables`. They differ in the format of lists, in the format
+/// of dates in filters, and in how deleted rows are returned and restored.
 public enum ServerGeneration: Sendable, Hashable {
-    /// Determined from the server's responses, and stored for the endpoint.
+    /// The client determines the generation from the server's responses, and stores it for the
+    /// endpoint.
     ///
-    /// A classic server receives one additional request, once.
+    /// If the server is a classic one, it receives a single additional request.
     case automatic
-    /// The original Azure Mobile Apps servers, Node and .NET, which require version 2.0.0.
+    /// The original Azure Mobile Apps servers for Node and .NET, which require version 2.0.0.
     case classic
     /// Tideline's own server, and Datasync servers.
     case datasync

@@ -1,4 +1,5 @@
-// ServerWait: the waits that the server asks for with `Retry-After`, and what they delay.
+// ServerWait: the waits that the server asks for with `Retry-After`, and the requests that they
+// delay.
 
 import Foundation
 import TidelineCore
@@ -12,7 +13,8 @@ extension RemoteService {
         busy.period?.remaining(at: environment.now(), uptime: environment.uptime()) ?? .zero
     }
 
-    /// The end of the wait that the server asked for; nil if it asked for none, or the wait is over.
+    /// The end of the wait that the server asked for; nil if it did not ask for one, or if the wait
+    /// is over.
     var busyUntil: Date? {
         let time = busyTime
         guard time > .zero else { return nil }
@@ -21,8 +23,8 @@ extension RemoteService {
 
     /// Evaluates a response, which may ask for a wait or end one.
     ///
-    /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is true if the
-    /// response shows that the server works.
+    /// `number` is the ``SharedBusyPeriod/number`` when the request was sent. `isSuccess` is true
+    /// if the response shows that the server works.
     func note(status: Int, headers: HTTPFields, sentAt number: Int, isSuccess: Bool) {
         if let wait = Self.asked(status: status, headers, serverTime), wait > .zero {
             guard heedsRetryAfter else { return }
@@ -40,7 +42,7 @@ extension RemoteService {
         }
     }
 
-    /// Evaluates the response to a whole request.
+    /// Evaluates the response to a complete request.
     func note(_ response: TransportResponse, sentAt number: Int) {
         note(
             status: response.status,
@@ -52,8 +54,8 @@ extension RemoteService {
 
     /// Evaluates the responses inside a batch.
     ///
-    /// A wait applies to the server only if each response asks for one; a single 429 is enough, because it
-    /// concerns the caller.
+    /// A wait applies to the whole server only if every response asks for one. A single 429 is
+    /// enough, however, because it concerns the caller.
     func note(_ answers: [TransportResponse], sentAt number: Int) {
         let all = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
         let isOfAll = all.allSatisfy { ($0.1 ?? .zero) > .zero }
@@ -62,7 +64,7 @@ extension RemoteService {
         note(longest.0, sentAt: number)
     }
 
-    /// Returns the wait that a response asks for, if a busy server or a proxy sent it.
+    /// Returns the wait that a response asks for, if it comes from a busy server or a proxy.
     private static func asked(
         status: Int,
         _ headers: HTTPFields,
@@ -76,7 +78,8 @@ extension RemoteService {
 }
 
 extension TransportResponse {
-    /// Whether the server processed the request, with any outcome; false for a response from a proxy.
+    /// Whether the server processed the request, whatever the outcome; false for a response from a
+    /// proxy.
     fileprivate var showsWork: Bool {
         guard status < 500, status != 408, status != 429 else { return false }
         if AnswerProof.isServers(self) { return true }
@@ -96,20 +99,22 @@ struct ServerWait {
     /// The end of the wait that the server asked for.
     var until: Date? { try? engine.remote.get().busyUntil }
 
-    /// Whether the wait that the server asked for is over and no response has arrived since.
+    /// Whether the wait that the server asked for is over and no successful response has arrived
+    /// since it began.
     var hasEnded: Bool {
         guard let remote = try? engine.remote.get() else { return false }
         return remote.busy.period != nil && remote.busyTime == .zero
     }
 
-    /// - Throws: ``SyncError`` with code `offline` during a wait that the server asked for.
+    /// - Throws: ``SyncError`` with code `offline` if the server has asked for a wait that is not
+    ///   over.
     func check() throws {
         if let until = until { throw SyncError.busy(until: until) }
     }
 
-    /// Delays a request during a wait that the server asked for, if the wait is short.
+    /// Delays a request until the end of a wait that the server asked for, if the wait is short.
     ///
-    /// - Throws: ``SyncError`` with code `offline`.
+    /// - Throws: ``SyncError`` with code `offline` if the wait is long.
     func sleep() async throws {
         let time = remaining
         guard time > .zero else { return }
@@ -117,9 +122,10 @@ struct ServerWait {
         try await engine.calls.sleep(time)
     }
 
-    /// Delays a push that has something to send.
+    /// Delays a push until the end of a wait that the server asked for, if the queue has operations
+    /// that can be sent.
     ///
-    /// - Throws: ``SyncError`` with code `offline`.
+    /// - Throws: ``SyncError`` with code `offline` if the wait is long.
     func sleepBeforePush() async throws {
         guard remaining > .zero, try await engine.hasSendable() else { return }
         try await sleep()
@@ -127,7 +133,7 @@ struct ServerWait {
 }
 
 extension SyncError {
-    /// The server asked for a wait.
+    /// The error for a call during a wait that the server asked for.
     static func busy(until: Date) -> SyncError {
         SyncError(
             .offline,

@@ -1,4 +1,4 @@
-// Latch: waits for a flag.
+// Latch: a flag that tasks can wait for.
 
 import Synchronization
 
@@ -25,7 +25,7 @@ final class Latch: Sendable {
 
     /// Waits until the latch is set, or until a limit in real time has passed.
     ///
-    /// - Returns: Whether it is set.
+    /// - Returns: Whether the latch is set.
     func wait(_ limit: Duration, _ environment: SyncEnvironment) async -> Bool {
         await withCheckedContinuation { continuation in
             let id = state.withLock { state -> Int? in

@@ -1,14 +1,14 @@
-// OutsideCalls: the waits of a client for something outside (a response, a token, a timer), all of which
-// end when the client is suspended.
+// OutsideCalls: a client's calls that wait for something outside (a response, a token, a timer),
+// all of which end when the client is suspended.
 
 import Synchronization
 import TidelineCore
 
 /// The calls of one client that wait for something outside of it.
 ///
-/// Each call runs in its own task, so that the caller can continue even if the call ignores its cancellation. A
-/// task with a preferred executor, as in a simulation, uses child tasks instead, because other tasks would not
-/// run on that executor.
+/// Each call runs in its own task, so that the caller can continue even if the call ignores its
+/// cancellation. If the task has a preferred executor, as in a simulation, child tasks are used
+/// instead, because other tasks would not run on that executor.
 final class OutsideCalls: Sendable {
     private struct State {
         var isSuspended = false
@@ -17,7 +17,7 @@ final class OutsideCalls: Sendable {
         var running: [Int: @Sendable () -> Void] = [:]
     }
 
-    /// A call that took longer than its limit.
+    /// The error of a call that took longer than its limit.
     struct TimedOut: Error {
         let limit: Duration
     }
@@ -37,16 +37,16 @@ final class OutsideCalls: Sendable {
 
     /// Runs `body` in its own task and returns its result.
     ///
-    /// If the call has a time limit, it also ends when the caller's task is cancelled, even if `body`
-    /// continues.
+    /// If the call has a time limit, it also ends when the caller's task is cancelled, even if
+    /// `body` continues.
     ///
-    /// - Throws: The errors of `body`, ``TimedOut`` after the limit, and ``SyncError`` with code `suspended`
-    ///   as soon as the client is suspended.
+    /// - Throws: The errors of `body`, ``TimedOut`` after the limit, and ``SyncError`` with code
+    ///   `suspended` as soon as the client is suspended.
     func run<Result: Sendable>(
         within limit: Duration? = nil,
         _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
-        // The work of the app in such a call is not part of the push or pull.
+        // Work that the app does in such a call is not part of the push or pull.
         let body: @Sendable () async throws -> Result = {
             try await ActiveTurn.$current.withValue(nil) { try await body() }
         }
@@ -103,7 +103,7 @@ final class OutsideCalls: Sendable {
         }
     }
 
-    /// Waits; ends early when the client is suspended.
+    /// Waits for a duration, or until the client is suspended.
     func sleep(_ duration: Duration) async throws {
         let sleep = environment.sleep
         try await run { try await sleep(duration) }
@@ -118,7 +118,7 @@ final class OutsideCalls: Sendable {
         }
     }
 
-    /// Ends all calls; from now on each one throws immediately.
+    /// Ends all calls; from then on, every call throws an error immediately.
     func suspend() {
         let running = state.withLock { state in
             state.isSuspended = true
@@ -128,7 +128,7 @@ final class OutsideCalls: Sendable {
         for call in running { call.value() }
     }
 
-    /// Lets calls run again.
+    /// Allows calls again.
     func resume() { state.withLock { $0.isSuspended = false } }
 }
 
@@ -139,7 +139,7 @@ extension Task where Success == Never, Failure == Never {
     }
 }
 
-/// One call: its tasks, and the caller that waits for the first result.
+/// A single call, with its tasks and the caller that waits for the first result.
 private final class OutsideCall<Value: Sendable>: Sendable {
     private struct State {
         var caller: CheckedContinuation<Value, any Error>?
@@ -173,7 +173,7 @@ private final class OutsideCall<Value: Sendable>: Sendable {
         if let result { caller.resume(with: result) }
     }
 
-    /// Sets the result, unless there is one, and cancels the tasks of the call.
+    /// Sets the result unless there is one already, and cancels the tasks of the call.
     func end(_ result: Result<Value, any Error>) {
         let (caller, cancels) = state.withLock {
             state -> (CheckedContinuation<Value, any Error>?, [@Sendable () -> Void]) in

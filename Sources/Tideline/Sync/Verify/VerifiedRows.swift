@@ -1,30 +1,33 @@
-// VerifiedRows: the rows of a query on the device, as ids and versions, and their hashes.
+// VerifiedRows: the ids and versions of a query's rows on the device, and their hashes.
 
 import TidelineCore
 
-/// The id of a row, and the version that the server sent.
+/// The id of a row, with the version that the server sent.
 struct VerifiedRow: Hashable {
     var id: String
     var version: String?
-    /// Whether the row's values may differ from those that the server sent with the version.
+    /// Whether the row's values may differ from the values that the server sent with the version.
     var isUncertain = false
-    /// Whether the row was pulled before the server was restored, and has not been checked since.
+    /// Whether the row was pulled before the server was restored, and has not been checked since
+    /// then.
     var isOfFormerEpoch = false
-    /// Whether only queries of other accounts hold the row, which the server may hide from this account.
+    /// Whether only queries of other accounts hold the row, so that the server may hide it from
+    /// this account.
     var isOfOtherAccount = false
 }
 
 /// The rows of a range, in the byte order of their ids.
 struct VerifiedRows {
     private(set) var rows: [VerifiedRow] = []
-    /// The ids with pending operations, whose local state is not compared with the server's.
+    /// The ids of rows whose local state is not compared, because they have pending operations or
+    /// are lost.
     private(set) var pending: Set<ItemKey> = []
-    /// The rows that a restored server has lost; they are also among the pending ones.
+    /// The ids of rows that a restored server has lost; they are also in `pending`.
     private(set) var lost: Set<ItemKey> = []
 
-    /// Reads the rows of a range that a query contains.
+    /// Reads the rows of a range that a query holds.
     ///
-    /// A row with pending operations is compared with the last state that the server sent.
+    /// If a row has pending operations, the last state that the server sent is compared.
     init(_ reader: QueueReader, _ table: String, bit: Int64?, _ range: IDRange) throws {
         let records = try reader.lostRecords.all(in: table).filter { range.contains($0.itemID) }
         lost = Set(records.map { ItemKey($0.itemID) })
@@ -50,7 +53,7 @@ struct VerifiedRows {
             )
         }
         for record in records {
-            // It is compared with the server's state, if the query contains that.
+            // The server's state of a lost row is compared, if the query holds it.
             guard let server = record.server?.row,
                 let stored = try reader.membership.maskedRow(record.itemID, in: table)
             else { continue }
@@ -58,7 +61,7 @@ struct VerifiedRows {
             rows.append(VerifiedRow(id: record.itemID, version: server.version))
         }
         guard !pending.isEmpty else { return }
-        // The server state of a row is stored with its first operation.
+        // The server's state of a row is stored with the row's first operation.
         var met: Set<ItemKey> = []
         for operation in try reader.operations() where operation.table == table {
             guard range.contains(operation.itemID), met.insert(ItemKey(operation.itemID)).inserted,
@@ -71,8 +74,8 @@ struct VerifiedRows {
 
     /// Returns the hash of the rows in a part of the range.
     ///
-    /// If a row is uncertain, the hash is one that no server returns, so that the rows are fetched and
-    /// compared.
+    /// If a row is uncertain, the hash differs from any hash that a server returns, so that the
+    /// rows are fetched and compared.
     func digest(_ range: IDRange) -> RangeDigest {
         var hash = SHA256()
         var count = 0
@@ -96,7 +99,7 @@ extension IDRange {
         return true
     }
 
-    /// The filter for the rows of the range; nil for all rows.
+    /// The filter for the rows of the range; nil if the range has all rows.
     var filter: Filter? {
         let bounds: [QueryExpression] = [
             after.map { Self.compare(.gt, $0) }, upTo.map { Self.compare(.le, $0) },

@@ -1,13 +1,13 @@
-// VerifyMachine: divides ranges of ids.
+// VerifyMachine: decides which ranges of ids a verification compares.
 //
 // Pure. The order of calls:
 //
 //     start() -> { answered(_:local:) | fetched() }* -> .finish
 //
-// The server hashes a range and up to sixteen parts of it. A part that differs is requested
-// next, until so few rows are in it that they are fetched.
+// The server hashes a range and up to sixteen parts of it. The machine requests each part that
+// differs, until a part has so few rows that they are fetched.
 
-/// A range of ids after `after`, up to `upTo`; nil for no bound.
+/// A range of ids after `after` and up to `upTo`; nil means that there is no bound.
 package struct IDRange: Sendable, Hashable {
     package var after: String?
     package var upTo: String?
@@ -31,10 +31,11 @@ package struct RangeDigest: Sendable, Hashable {
     }
 }
 
-/// The state machine of a verification, which divides ranges of ids to compare device and server.
+/// The state machine of a verification, which divides ranges of ids to compare the device with the
+/// server.
 package struct VerifyMachine: Sendable {
     package enum Failure: Error, Sendable, Hashable {
-        /// The server's ranges do not become smaller.
+        /// The ranges in the server's responses do not become smaller.
         case tooManyRequests
     }
 
@@ -62,12 +63,13 @@ package struct VerifyMachine: Sendable {
         return next()
     }
 
-    /// Handles the server's digests of the parts of a range, with the device's digests of the same parts.
+    /// Handles the digests of the parts of a range, as the server and the device have computed
+    /// them.
     package mutating func answered(_ server: [RangeDigest], local: [RangeDigest]) -> Action {
         for (theirs, ours) in zip(server, local) {
             guard theirs.count != ours.count || theirs.digest != ours.digest else { continue }
             let isSmall = max(theirs.count, ours.count) <= fetchRowsMax
-            // A server that does not divide a range would return it forever.
+            // If the server did not divide the range, it would be requested forever.
             if isSmall || theirs.range == current || server.count < 2 {
                 toFetch.append(theirs.range)
             } else {

@@ -1,20 +1,20 @@
-// VerifyRunner: performs the actions of VerifyMachine: it compares digests of the server with those of the device,
-// and the rows of the ranges that differ.
+// VerifyRunner: performs the actions of VerifyMachine. It compares the server's digests with the
+// device's, and compares the rows of the ranges that differ.
 
 import Foundation
 import TidelineCore
 
-/// The result of a comparison of device and server.
+/// The result of a verification, which compares the device with the server.
 public struct VerifyResult: Sendable, Hashable {
     /// The number of rows on the server that are missing on the device.
     public var missing = 0
-    /// The number of rows on the device that differ from the server's.
+    /// The number of rows whose state on the device differs from the server's.
     public var different = 0
     /// The number of rows on the device that the server does not return for this query.
     public var surplus = 0
     /// The number of rows on the device that the server lost when it was restored.
     ///
-    /// They count as neither different nor surplus, and are never repaired.
+    /// These rows do not count as different or surplus, and are never repaired.
     public var lost = 0
     /// The number of rows that were repaired.
     public var repaired = 0
@@ -67,7 +67,7 @@ struct VerifyRunner {
         repair: Bool,
         _ table: String
     ) async throws -> VerifyResult {
-        // The query may hold other rows when its turn comes.
+        // The query may hold other rows when the verification gets its turn.
         let steps = try await VerifySteps(engine, queryID, repair: repair, table: table)
         var machine = VerifyMachine()
         var result = VerifyResult()
@@ -143,8 +143,8 @@ private struct VerifySteps: Sendable {
         return page
     }
 
-    /// Flags the rows from before a restore if the server was restored since the last pull, so that none is
-    /// removed.
+    /// Flags the rows from before a restore if the server was restored after the last pull, so that
+    /// none of them is removed.
     private func meet(_ epoch: String?) async throws {
         let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
         let known = try await engine.read { [table] in
@@ -165,7 +165,8 @@ private struct VerifySteps: Sendable {
 
     /// Compares the rows of a range, and repairs the differences.
     ///
-    /// If the server is restored during the requests, the rows are from different epochs and are requested again.
+    /// If the server is restored in between, the rows belong to different epochs and are requested
+    /// again.
     func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
         for _ in 0..<Self.tries {
             var fetched = Fetched()
@@ -187,14 +188,14 @@ private struct VerifySteps: Sendable {
 
     private static let tries = 3
 
-    /// The number of responses for a range, and their epochs.
+    /// The number of requests for a range, and the epochs of the responses.
     private struct Fetched {
         var requests = 0
         var epochs: Set<String> = []
     }
 
-    /// Compares the rows of a range with those of the server; returns nil if the responses are not all from the
-    /// table's epoch.
+    /// Compares the rows of a range with the server's rows; returns nil if a response does not have
+    /// the table's epoch.
     private func apply(
         _ range: IDRange,
         _ rows: [Row],
@@ -212,11 +213,11 @@ private struct VerifySteps: Sendable {
             for row in local.rows { here[ItemKey(row.id)] = row }
             var found = VerifyResult()
             var wrong: [Row] = []
-            // Rows without a checksum that are equal: storing them again gives them one.
+            // Equal rows without a checksum, which get one when they are stored again.
             var proven: [Row] = []
             for row in rows where !local.pending.contains(ItemKey(row.id)) {
                 let known = here.removeValue(forKey: ItemKey(row.id))
-                // The lost state of the row may be in another query only, so `known` may be nil.
+                // The row may be lost in its state for another query, so `known` may be nil.
                 if try isLost(row, former, queue) {
                     found.lost += 1
                     continue
@@ -233,17 +234,18 @@ private struct VerifySteps: Sendable {
                     proven.append(row)
                 }
             }
-            // The next pull finds out whether the server lost those of a former epoch.
+            // The next pull finds out whether the server has lost the rows from a former epoch.
             let left = local.rows.filter {
                 here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
                     && !$0.isOfOtherAccount
-                    // Another query with the same bit may contain it, unless the server has deleted it.
+                    // Another query with the same bit may hold the row, unless the server has
+                    // deleted it.
                     && (!hold.isShared || $0.isOfFormerEpoch || deleted.contains(ItemKey($0.id)))
             }
             let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
             found.lost += left.count - surplus.count
             found.surplus = surplus.count
-            // A row without a version from the server may be the only copy, so it is kept.
+            // A row without a version from the server is kept, because it may be the only copy.
             let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
             let leaving = surplus.filter { known.contains(ItemKey($0)) }
             guard repair, !wrong.isEmpty || !proven.isEmpty || !leaving.isEmpty else {
@@ -259,7 +261,7 @@ private struct VerifySteps: Sendable {
         }
     }
 
-    /// Returns whether a restored server has lost the state of a row of this device.
+    /// Returns whether a restored server has lost this device's state of a row.
     private func isLost(_ row: Row, _ former: FormerRows?, _ queue: QueueTransaction) throws -> Bool
     {
         guard let former,
@@ -273,7 +275,8 @@ private struct VerifySteps: Sendable {
         )
     }
 
-    /// Returns whether a row with the same version has different values on this device, because the file was damaged.
+    /// Returns whether a row with the same version has other values on this device, for example
+    /// because the file was damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
         let mine = queue.catalog.synced(stored, in: table)
@@ -284,10 +287,11 @@ private struct VerifySteps: Sendable {
         }
     }
 
-    /// Returns the rows of a range that the server has deleted, among those of the device that it does not return.
+    /// Returns the ids of rows on the device that the server did not return for a range because it
+    /// has deleted them.
     ///
-    /// The server is asked only if records on this device would be deleted with them, or if other queries have the bit
-    /// of this query.
+    /// The server is asked only if records that stay on the device would be deleted together with
+    /// these rows, or if other queries share the bit of this query.
     private func deletedRows(
         _ range: IDRange,
         without rows: [Row],
@@ -342,7 +346,7 @@ private struct VerifySteps: Sendable {
             guard response.status == 200, let page = PulledPage(response, schema: schema),
                 isServers(response, hasRows: page.hasServersRow)
             else { throw rejection(response) }
-            // The server may have been restored since the digests were read.
+            // The server may have been restored after the digests were read.
             let epoch = response.headers["Tideline-Epoch"]
             try await meet(epoch)
             if let epoch { fetched.epochs.insert(epoch) }
@@ -353,7 +357,7 @@ private struct VerifySteps: Sendable {
             guard next != url else { break }
             url = next
         }
-        // Rows that were not read must not count as those that the server lacks.
+        // Rows that were not read must not be treated as rows that the server lacks.
         throw SyncError.endlessDigests(table)
     }
 
@@ -383,7 +387,8 @@ private struct VerifySteps: Sendable {
         switch response.status {
         case 401 where AnswerProof.wantsSignIn(response): failure = .unauthorized
         case 200: failure = .badPage
-        // The response of a server without digests is not proven to be its own.
+        // A response of a server that does not support digests is not proven to come from the
+        // server.
         case 404, 405, 501: failure = .rejected(status: response.status)
         case let status where AnswerProof.isServers(response): failure = .rejected(status: status)
         case let status: failure = .unproven(status: status)

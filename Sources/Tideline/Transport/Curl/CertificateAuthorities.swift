@@ -1,4 +1,5 @@
-// CertificateAuthorities: the certificate authorities in a file, which URLSession trusts in addition to the system's.
+// CertificateAuthorities: the certificate authorities in a file, which URLSession trusts in
+// addition to the system's authorities.
 
 #if canImport(Darwin)
 import Foundation
@@ -6,7 +7,7 @@ import Security
 
 /// A session delegate that also trusts the authorities of a PEM file.
 final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
-    /// The certificates in DER; nil if the file cannot be read or has none.
+    /// The certificates in DER format; nil if the file cannot be read or contains none.
     private let certificates: [Data]?
 
     init(path: String) {
@@ -14,7 +15,7 @@ final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
         certificates = text.flatMap(Self.certificates)
     }
 
-    /// - Throws: ``TransportError`` if the file has no certificate.
+    /// - Throws: ``TransportError`` if the file contains no certificate.
     func check() throws {
         guard certificates == nil else { return }
         throw TransportError.invalidRequest(
@@ -33,7 +34,8 @@ final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
         return found.isEmpty ? nil : found
     }
 
-    /// Evaluates a server's certificate with these authorities; if they do not verify it, the system does.
+    /// Evaluates a server's certificate with these authorities; if that fails, leaves the
+    /// evaluation to the system.
     func urlSession(
         _ session: URLSession,
         didReceive challenge: URLAuthenticationChallenge

@@ -1,4 +1,4 @@
-// CurlCall: a call that its waiting task and the loop share. CurlInbox: the loop's inbox for calls.
+// CurlCall: a call that the waiting task and the loop share. CurlInbox: the loop's inbox for calls.
 
 #if canImport(CCurl)
 import CCurl
@@ -17,13 +17,13 @@ final class CurlCall: Sendable {
     private struct State {
         var phase = Phase.waiting
         var continuation: CheckedContinuation<TransportResponse, any Error>?
-        /// The result of a call that ended before a task waited for it.
+        /// The result of a call that ended before a task began to wait for it.
         var early: Result<TransportResponse, any Error>?
     }
 
     let request: TransportRequest
     let deadline: ContinuousClock.Instant
-    /// The receiver of the parts of the body; nil if the body is collected.
+    /// The receiver of the body's parts; nil if the whole body is collected.
     let sink: CurlSink?
     private let state = Mutex(State())
 
@@ -46,7 +46,8 @@ final class CurlCall: Sendable {
 
     /// Records that the request is being sent; returns false if the call was abandoned.
     ///
-    /// It uses the same lock as `expire`, so that "nothing was sent" is reported only if it is true.
+    /// This method uses the same lock as `expire`, so that "nothing was sent" is reported only if
+    /// it is true.
     func begin() -> Bool {
         state.withLock { state in
             guard state.phase != .finished else { return false }
@@ -63,7 +64,8 @@ final class CurlCall: Sendable {
         finish { _ in result }
     }
 
-    /// Ends the call unless it has ended; `result` receives whether anything was sent.
+    /// Finishes the call unless it is already finished; `result` receives whether anything was
+    /// sent.
     func finish(_ result: (_ wasSent: Bool) -> Result<TransportResponse, any Error>) {
         let (continuation, outcome) = state.withLock { state in
             guard state.phase != .finished else {
@@ -107,7 +109,7 @@ final class CurlInbox: Sendable {
         change { $0.batch.submitted.append(call) }
     }
 
-    /// Asks the loop to drop a call that is already finished.
+    /// Asks the loop to drop a call that has already finished.
     func abandon(_ call: CurlCall) {
         change { $0.batch.abandoned.append(call) }
     }
@@ -116,7 +118,7 @@ final class CurlInbox: Sendable {
         change { $0.isStopped = true }
     }
 
-    /// Returns the calls since the last call of this method, or nil after `stop`.
+    /// Returns the calls that arrived since the last call of this method; nil after `stop`.
     func take() -> Batch? {
         state.withLock { state in
             guard !state.isStopped else { return nil }
@@ -127,8 +129,8 @@ final class CurlInbox: Sendable {
         }
     }
 
-    /// Changes the state and wakes the loop, both under the lock, because the handle is closed once `take` has
-    /// returned nil.
+    /// Changes the state and wakes the loop, both under the lock, because the handle is closed
+    /// after `take` returns nil.
     private func change(_ body: (inout State) -> Void) {
         state.withLock { state in
             guard !state.isStopped else { return }
@@ -141,11 +143,12 @@ final class CurlInbox: Sendable {
 
 /// A wrapper of libcurl's multi handle.
 ///
-/// `@unchecked` because libcurl allows only one function on other threads, `curl_multi_wakeup`. Only
-/// `CurlInbox` calls it, under its lock and never after `stop`. All other calls are made on the thread of
-/// `CurlLoop`, which then closes the handle.
+/// `@unchecked` because libcurl allows only one function on other threads, `curl_multi_wakeup`.
+/// Only `CurlInbox` calls it, under its lock and never after `stop`. All other calls are made on
+/// the thread of `CurlLoop`, which finally closes the handle.
 struct CurlMulti: @unchecked Sendable {
-    /// Whether libcurl was initialized, once for the process, as it requires before the first handle.
+    /// Whether libcurl is initialized, which must happen once per process before the first handle
+    /// is created.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     let handle: UnsafeMutableRawPointer?

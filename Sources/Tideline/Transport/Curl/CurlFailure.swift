@@ -4,7 +4,7 @@
 import CCurl
 import TidelineCore
 
-/// The cause of a ``TransportError`` of ``CurlTransport``, with libcurl's message.
+/// The cause of a ``TransportError`` from ``CurlTransport``, with libcurl's message.
 package struct CurlFailure: Error, Sendable, CustomStringConvertible {
     package let code: UInt32
     package let description: String
@@ -28,7 +28,8 @@ package struct CurlFailure: Error, Sendable, CustomStringConvertible {
         CURLE_SSL_CLIENTCERT, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
         CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED,
     ]
-    /// OpenSSL's messages for a handshake that the network ended, not the certificate.
+    /// OpenSSL's messages for a handshake that failed because of the network, not because of the
+    /// certificate.
     private static let cutHandshakes = ["reset", "SSL_ERROR_SYSCALL", "unexpected eof"]
 
     init(_ code: CURLcode, detail: String = "") {

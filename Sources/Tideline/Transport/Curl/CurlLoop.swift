@@ -1,29 +1,32 @@
-// CurlLoop: transfers with libcurl.
+// CurlLoop: runs transfers with libcurl.
 //
-// It is confined to the thread that creates it: neither it nor its transfers are Sendable. Easy
-// handles are reused; connections live in the multi handle. At most `callsMax` transfers
-// run and the other calls wait here, so libcurl never queues and its timeouts are exact.
+// The loop is confined to the thread that creates it: neither the loop nor its transfers are
+// Sendable. Easy handles are reused, and connections belong to the multi handle. At most `callsMax`
+// transfers run at a time, and all other calls wait here. libcurl therefore never queues a call,
+// and its timeouts are exact.
 
 #if canImport(CCurl)
 import CCurl
 import Foundation
 import TidelineCore
 
-/// A loop that drives all transfers of one transport on its thread.
+/// A loop that runs all transfers of a transport on one thread.
 final class CurlLoop {
-    /// The longest time that the thread waits without events; libcurl wakes it earlier for its own timers.
+    /// The maximum time for which the thread waits without events; libcurl wakes it earlier for its
+    /// own timers.
     private static let pollMilliseconds: Int32 = 60_000
 
     private let multi: UnsafeMutableRawPointer
     private let inbox: CurlInbox
     private let limits: TransportLimits
-    /// The path of a PEM file.
+    /// The path of a PEM file with additional authorities.
     private let certificateAuthorities: String?
     private var waiting: [CurlCall] = []
     private var live: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var idle: [UnsafeMutableRawPointer] = []
 
-    /// Creates a loop; nil if libcurl cannot start because memory is exhausted, in which case calls expire.
+    /// Creates a loop; nil if libcurl cannot start because memory is exhausted, in which case all
+    /// calls time out.
     init?(
         _ multi: CurlMulti,
         inbox: CurlInbox,
@@ -79,7 +82,7 @@ final class CurlLoop {
         if code != CURLE_OK { release(easy)?.complete(code) }
     }
 
-    /// Ends every transfer that is done; returns their number.
+    /// Completes every transfer that is done and returns the number of these transfers.
     private func collect() -> Int {
         var count = 0
         var left: Int32 = 0
@@ -108,7 +111,7 @@ final class CurlLoop {
         return live.removeValue(forKey: easy)
     }
 
-    /// Handles an error of libcurl that no call survives: memory is exhausted, or polling failed.
+    /// Handles an error of libcurl that ends all calls: memory is exhausted, or polling failed.
     private func recover(from code: CURLMcode) {
         for easy in Array(live.keys) { release(easy)?.complete(CURLE_FAILED_INIT) }
         usleep(10_000)
@@ -120,8 +123,8 @@ final class CurlLoop {
         curl_multi_cleanup(multi)
     }
 
-    /// Blocks SIGPIPE, because OpenSSL writes without MSG_NOSIGNAL, and a closed connection would end the
-    /// process.
+    /// Blocks SIGPIPE, because OpenSSL writes without MSG_NOSIGNAL, and writing to a closed
+    /// connection would end the process.
     private func blockBrokenPipeSignal() {
         var signals = sigset_t()
         sigemptyset(&signals)

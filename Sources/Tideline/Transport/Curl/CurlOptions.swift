@@ -1,13 +1,15 @@
-// CurlOptions: requests as options of libcurl.
+// CurlOptions: converts requests to libcurl options.
 
 #if canImport(CCurl)
 import CCurl
 import Foundation
 import TidelineCore
 
-/// The conversion of a request to options of an easy handle, which rejects requests that cannot be sent.
+/// The conversion of a request to an easy handle's options, which rejects requests that cannot be
+/// sent.
 enum CurlOptions {
-    /// The header fields for a message's length or destination, which only the transport may set.
+    /// The header fields that determine a message's length or destination, which only the transport
+    /// may set.
     private static let ownFields = ["content-length", "transfer-encoding", "expect", "host"]
 
     /// Checks the values that libcurl sends unchanged.
@@ -51,7 +53,7 @@ enum CurlOptions {
         var code = tideline_curl_set_text(easy, CURLOPT_URL, request.url.absoluteString)
         if code == CURLE_OK { code = tideline_curl_allow_only_http(easy) }
         if code == CURLE_OK { code = setMethod(on: easy, request) }
-        // The system's authorities are in a folder, and remain in use.
+        // The system's authorities are in a folder and stay in use.
         if code == CURLE_OK, let certificateAuthorities {
             code = tideline_curl_set_text(easy, CURLOPT_CAINFO, certificateAuthorities)
         }
@@ -84,7 +86,8 @@ enum CurlOptions {
         return tideline_curl_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
     }
 
-    // Sets the options that do not depend on the request. The path is sent unchanged, because an id may be "..".
+    // Sets the options that do not depend on the request. The path is sent unchanged, because an id
+    // may be "..".
     private static func setRules(on easy: UnsafeMutableRawPointer) {
         tideline_curl_set_long(easy, CURLOPT_NOSIGNAL, 1)
         tideline_curl_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
@@ -109,7 +112,8 @@ enum CurlOptions {
             milliseconds(limits.connectTimeout)
         )
         guard call.sink == nil else {
-            // A stream may be silent for long; keep-alive probes detect a peer that disappeared.
+            // A stream may be silent for a long time; keep-alive probes detect a peer that has
+            // disappeared.
             tideline_curl_set_long(easy, CURLOPT_TCP_KEEPALIVE, 1)
             return
         }
@@ -122,20 +126,20 @@ enum CurlOptions {
         )
     }
 
-    /// The window of libcurl's speed in seconds.
+    /// The window over which libcurl averages the speed, in seconds.
     ///
-    /// The speed is an average, so it falls below the limit this long after the last byte.
+    /// Because the speed is an average, it falls below the limit this long after the last byte.
     private static let speedWindowSeconds = 5
 
     /// Returns the header fields.
     ///
-    /// An empty `Expect` avoids a wait of one second before large bodies, and an empty content type prevents
-    /// libcurl from sending that of a web form.
+    /// An empty `Expect` avoids a one-second wait before large bodies. An empty content type keeps
+    /// libcurl from sending the content type of a web form.
     private static func makeHeaders(
         _ request: TransportRequest
     ) -> UnsafeMutablePointer<curl_slist>? {
         var list = curl_slist_append(nil, "Expect:")
-        // Replaces the encodings that libcurl would name.
+        // Replaces the encodings that libcurl would list.
         if !EndpointRules.asksForCompression(request.url), request.headers["Accept-Encoding"] == nil
         {
             append("Accept-Encoding: identity", to: &list)
@@ -155,7 +159,8 @@ enum CurlOptions {
         if list == nil { curl_slist_free_all(start) }
     }
 
-    /// Returns the milliseconds, rounded up to at least one, because zero means "no limit".
+    /// Returns the duration in milliseconds, rounded up to at least one, because zero means "no
+    /// limit".
     private static func milliseconds(_ duration: Duration) -> Int {
         let (seconds, attoseconds) = duration.components
         guard seconds < 1_000_000 else { return 1_000_000_000 }

@@ -1,4 +1,4 @@
-// CurlSink: streamed responses.
+// CurlSink: passes streamed responses to a reader.
 
 #if canImport(CCurl)
 /// A receiver of the parts of a streamed response, which passes them from the loop to the reader.

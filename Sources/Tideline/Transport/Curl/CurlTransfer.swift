@@ -1,4 +1,4 @@
-// CurlTransfer: the response to one call.
+// CurlTransfer: receives the response to one call.
 
 #if canImport(CCurl)
 import CCurl
@@ -7,8 +7,9 @@ import TidelineCore
 /// A transfer of one call on one easy handle, confined to the loop's thread.
 final class CurlTransfer {
     let call: CurlCall
-    /// The header lines that libcurl reads while it sends; they are freed with the transfer, after the handle's
-    /// reset.
+    /// The header lines, which libcurl reads while it sends.
+    ///
+    /// They are freed with the transfer, after the handle is reset.
     var headers: UnsafeMutablePointer<curl_slist>?
     /// libcurl's own message for an error.
     let errorText: UnsafeMutablePointer<CChar>
@@ -32,7 +33,7 @@ final class CurlTransfer {
         errorText.deallocate()
     }
 
-    /// Ends the call with the response so far.
+    /// Finishes the call with the response that has been received.
     func complete(_ code: CURLcode) {
         if let sink = call.sink, isHeadDelivered {
             sink.finish(code == CURLE_OK ? nil : error(code))
@@ -74,14 +75,14 @@ final class CurlTransfer {
         return !isTooLarge
     }
 
-    /// Delivers the head to the caller, who then receives the body in parts.
+    /// Passes the head to the caller, who then receives the body in parts.
     private func deliverHead() {
         guard !isHeadDelivered, !head.isMalformed else { return }
         isHeadDelivered = true
         call.finish(.success(TransportResponse(status: head.status, headers: head.fields)))
     }
 
-    /// Ends the stream of a call that no task is waiting for.
+    /// Ends the stream of a call for which no task is waiting.
     func abandon() { call.sink?.finish(CancellationError()) }
 
     private func receiveBody(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -97,7 +98,7 @@ final class CurlTransfer {
 }
 
 extension CurlTransfer {
-    /// Called on a connection just before the request is sent or resent.
+    /// libcurl calls this function on a connection just before it sends or resends the request.
     static let onStart: tideline_curl_starter = { context, _, _, _, _ in
         let isWanted = transfer(context)?.call.begin() ?? false
         return isWanted ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
@@ -111,7 +112,7 @@ extension CurlTransfer {
         receive(bytes, size * count, context) { $0.receiveBody($1) }
     }
 
-    /// Receives bytes; if it returns a number other than their count, libcurl ends the transfer.
+    /// Receives bytes; libcurl ends the transfer if the result is not the number of bytes.
     private static func receive(
         _ bytes: UnsafeMutablePointer<CChar>?,
         _ count: Int,
@@ -124,7 +125,8 @@ extension CurlTransfer {
         return body(transfer, raw.assumingMemoryBound(to: UInt8.self)) ? count : 0
     }
 
-    /// Returns the transfer at an address that libcurl stores; the loop keeps the transfer alive for that time.
+    /// Returns the transfer at an address that libcurl stores; the loop keeps the transfer alive
+    /// during that time.
     private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
         context.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
     }

@@ -1,20 +1,21 @@
-// CurlTransport: gives tasks access to libcurl. CurlLoop does the work on its thread.
+// CurlTransport: lets tasks use libcurl, whose work is done by CurlLoop on its own thread.
 //
 //     send() -> CurlInbox -> CurlLoop (thread) -> CurlTransfer -> CurlCall.finish
 //
-// A call is finished exactly once: by the loop, its deadline or its cancellation, whichever is first.
-// The last two do not need the loop's thread, so a thread that is stuck cannot block a caller.
+// A call is finished exactly once: by the loop, by its deadline, or by cancellation, whichever
+// comes first. The deadline and the cancellation do not depend on the loop's thread, so a thread
+// that hangs cannot block a caller.
 
 #if canImport(CCurl)
 import Foundation
 import TidelineCore
 
-/// The transport for Linux: libcurl on one thread, with persistent connections, over HTTP/1.1.
+/// A transport for Linux: libcurl on one thread, with persistent connections, over HTTP/1.1.
 ///
-/// Calls from any number of tasks run concurrently, up to ``TransportLimits/callsMax``.
-/// Proxies are taken from the environment (`https_proxy`, `no_proxy`), except for loopback.
-/// If a persistent connection turns out to be dead before any response, libcurl resends the request
-/// on a new one, so a server can receive it twice.
+/// Calls from any number of tasks run concurrently, up to ``TransportLimits/callsMax``. Proxies are
+/// taken from the environment (`https_proxy`, `no_proxy`), except for loopback. If a persistent
+/// connection turns out to be dead before a response begins, libcurl resends the request on a new
+/// connection, so a server can receive the request twice.
 ///
 /// ```swift
 /// let transport = CurlTransport(certificateAuthorities: "/etc/ssl/own.pem")
@@ -25,12 +26,12 @@ public final class CurlTransport: Transport {
     private let inbox: CurlInbox
     private let watch = DeadlineWatch()
 
-    /// Creates a transport and starts its thread, which ends with the transport.
+    /// Creates a transport and starts its thread, which ends when the transport is deallocated.
     ///
     /// - Parameters:
     ///   - limits: The limits in addition to the timeout of each request.
-    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to trust in addition
-    ///     to those of the system. TLS is always verified.
+    ///   - certificateAuthorities: The path of a PEM file with certificate authorities to trust in
+    ///     addition to the system's. TLS is always verified.
     public init(
         limits: TransportLimits = TransportLimits(),
         certificateAuthorities: String? = nil
@@ -40,7 +41,8 @@ public final class CurlTransport: Transport {
         let inbox = CurlInbox(multi)
         self.inbox = inbox
         Thread.detachNewThread {
-            // Set from within the thread and limited to 15 characters; otherwise the system rejects the name.
+            // The name is set from within the thread and has at most 15 characters; otherwise, the
+            // system rejects it.
             Thread.current.name = "tideline.http"
             CurlLoop(multi, inbox: inbox, limits, certificateAuthorities)?.run()
         }
@@ -52,8 +54,8 @@ public final class CurlTransport: Transport {
 
     /// Sends a request; see ``Transport/send(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
-    ///   or `CancellationError`.
+    /// - Throws: ``TransportError``, with code `invalidRequest` if the request cannot be sent
+    ///   unchanged, or `CancellationError`.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try Task.checkCancellation()
         try CurlOptions.check(request)
@@ -62,8 +64,8 @@ public final class CurlTransport: Transport {
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
-    ///   or `CancellationError`.
+    /// - Throws: ``TransportError``, with code `invalidRequest` if the request cannot be sent
+    ///   unchanged, or `CancellationError`.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try Task.checkCancellation()
         try CurlOptions.check(request)
@@ -77,7 +79,7 @@ public final class CurlTransport: Transport {
         return TransportStream(status: head.status, headers: head.headers, bytes: bytes)
     }
 
-    /// Runs a call until its response, or until the head of a streamed one.
+    /// Runs a call until its response arrives, or, for a streamed call, until the head arrives.
     private func run(_ call: CurlCall) async throws -> TransportResponse {
         let id = watch.add(call.deadline) { [inbox] in
             call.expire()

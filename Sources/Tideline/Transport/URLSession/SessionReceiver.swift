@@ -1,13 +1,13 @@
-// SessionReceiver: responses of a URLSession.
+// SessionReceiver: receives the responses of a URLSession.
 //
-// A response may declare a small length, or none, and never end: the bytes are counted as
+// A response may declare a small length, or none, and never end. Bytes are therefore counted as
 // they arrive, and the call is cancelled at the first byte over the limit.
 
 #if canImport(Darwin)
 import Foundation
 import Synchronization
 
-/// A delegate that receives the response to one call of a URLSession, up to the size limit.
+/// A delegate that receives the response to one URLSession call, up to the size limit.
 final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
     /// The response received so far.
     struct Received: Sendable {

@@ -1,13 +1,13 @@
-// URLSessionTransport: the transport of Apple platforms.
+// URLSessionTransport: the transport for Apple platforms.
 //
-// Not used on Linux, where URLSession was measured to hang, to spin and to crash when a
-// server cuts a connection. Every automatic behavior of URLSession is turned off.
+// It is not used on Linux, where measurements showed that URLSession hangs, spins, or crashes if a
+// server cuts a connection. All automatic behavior of URLSession is turned off.
 
 #if canImport(Darwin)
 import Foundation
 import TidelineCore
 
-/// The transport for Apple platforms: an ephemeral session without cookies and cache.
+/// A transport for Apple platforms: an ephemeral session without cookies or cache.
 public final class URLSessionTransport: Transport {
     private let limits: TransportLimits
     private let session: URLSession
@@ -17,8 +17,8 @@ public final class URLSessionTransport: Transport {
     ///
     /// - Parameters:
     ///   - limits: The limits in addition to the timeout of each request.
-    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to trust in addition
-    ///     to those of the system. TLS is always verified.
+    ///   - certificateAuthorities: The path of a PEM file with certificate authorities to trust in
+    ///     addition to the system's. TLS is always verified.
     public init(
         limits: TransportLimits = TransportLimits(),
         certificateAuthorities: String? = nil
@@ -40,21 +40,21 @@ public final class URLSessionTransport: Transport {
     }
 
     deinit {
-        // Running calls hold the session until it is invalidated.
+        // Running calls retain the session until it is invalidated.
         session.invalidateAndCancel()
     }
 
     /// Sends a request; see ``Transport/send(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
-    ///   or `CancellationError`.
+    /// - Throws: ``TransportError``, with code `invalidRequest` if the request cannot be sent
+    ///   unchanged, or `CancellationError`.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try EndpointRules.check(request.url, allowsInsecure: true)
         try authorities?.check()
         return try await withThrowingTaskGroup(of: TransportResponse.self) { group in
             group.addTask { try await self.perform(request) }
             group.addTask {
-                // URLSession's own timer restarts with every byte; this one does not.
+                // URLSession's own timer restarts with every byte; this timer does not.
                 try await Task.sleep(for: request.timeout.clampedForTimers)
                 throw TransportError.timedOut(request.url, wasSent: true)
             }
@@ -66,13 +66,13 @@ public final class URLSessionTransport: Transport {
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
-    ///   or `CancellationError`.
+    /// - Throws: ``TransportError``, with code `invalidRequest` if the request cannot be sent
+    ///   unchanged, or `CancellationError`.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try EndpointRules.check(request.url, allowsInsecure: true)
         try authorities?.check()
         var sent = makeRequest(request)
-        // URLSession limits the time without data, and events may pause for long.
+        // URLSession limits the time without data, and events may be far apart.
         sent.timeoutInterval = Self.streamSilenceMax
         let (pieces, continuation) = AsyncThrowingStream.makeStream(
             of: [UInt8].self,
@@ -115,7 +115,7 @@ public final class URLSessionTransport: Transport {
     /// The longest time without data in a streamed call: a day.
     private static let streamSilenceMax: TimeInterval = 86_400
 
-    /// The size at which a part of a streamed body ends if it contains no line end, in bytes.
+    /// The size at which a part of a streamed body without line ends is cut off, in bytes.
     private static let pieceBytesMax = 4096
 
     private func opened(

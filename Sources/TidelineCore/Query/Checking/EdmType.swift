@@ -1,6 +1,6 @@
-// EdmType: types of `cast` and `isof`.
+// EdmType: the types that `cast` and `isof` accept.
 
-/// A primitive OData type that `cast` and `isof` name, with its column type.
+/// A primitive OData type in `cast` or `isof`.
 package enum EdmType: String, Hashable, Sendable, CaseIterable {
     case boolean = "Edm.Boolean"
     case byte = "Edm.Byte"
@@ -38,7 +38,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The range of whole numbers of this type; nil for other types.
+    /// The range of the integers of this type; nil for other types.
     package var range: ClosedRange<Int64>? {
         switch self {
         case .byte: 0...255
@@ -52,7 +52,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether some values of a type can be converted to this one.
+    /// Returns whether at least some values of the source type can be converted to this type.
     func canBeCast(from source: ExpressionType) -> Bool {
         switch (source, type) {
         case (.null, _), (.any, _): true
@@ -63,7 +63,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether a value of a type may also be a value of this one.
+    /// Returns whether a value of the source type may also have this type.
     func mayHold(_ source: ExpressionType) -> Bool {
         source == .null || source == .any || source == type
             || source.isEnumeration && self == .string

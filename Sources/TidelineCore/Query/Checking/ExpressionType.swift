@@ -57,7 +57,7 @@ package enum ExpressionType: Hashable, Sendable {
     /// Whether text functions accept the type.
     package var isText: Bool { self == .string || self == .guid || isEnumeration }
 
-    /// The name, for messages.
+    /// The name of the type in messages.
     package var name: String {
         switch self {
         case .null: "null"
@@ -79,7 +79,7 @@ package enum ExpressionType: Hashable, Sendable {
 }
 
 extension QueryExpression {
-    /// Returns the type of the expression, with the columns of a table; `any` for an undeclared
+    /// Returns the type of the expression, given the columns of a table; `any` for an undeclared
     /// column.
     package func type(in schema: TableSchema?) -> ExpressionType {
         switch kind {
@@ -103,8 +103,9 @@ extension QueryExpression {
 
     /// Returns the type of an arithmetic result.
     ///
-    /// Two integers result in an integer (a double for `divby`), and decimals in a decimal, even with an integer; any
-    /// other operand makes the result a double.
+    /// Two integers result in an integer (or a double for `divby`). Two decimals, or a decimal and
+    /// an integer, result in a decimal. An unknown operand makes the result unknown, and null makes
+    /// it null. Any other combination results in a double.
     private static func result(
         _ operation: Arithmetic,
         _ left: ExpressionType,
@@ -124,7 +125,7 @@ extension QueryExpression {
 }
 
 extension Function {
-    /// The type of the result; nil if it is the type of the argument.
+    /// The type of the result; nil if the result has the type of the argument.
     var resultType: ExpressionType? {
         switch self {
         case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
@@ -143,7 +144,7 @@ extension Function {
 }
 
 extension [QueryExpression] {
-    /// The type that the last argument of `cast` and `isof` names.
+    /// The type that the last argument of `cast` or `isof` names.
     package var edmType: EdmType? {
         guard count == 2, case .value(.string(let name)) = self[1].kind else { return nil }
         return EdmType(rawValue: name)

@@ -1,18 +1,21 @@
-// FilterChecker: checks queries against a table.
+// FilterChecker: checks queries against a table's schema.
 //
-// FilterRenderer and FilterEvaluator rely on its result: every column exists under that name, every literal has the
-// kind that its column stores, and every operand fits its operator. Without a schema it checks only the structure:
-// conditions appear only where conditions are allowed.
+// FilterRenderer and FilterEvaluator rely on the result: every column exists under its exact name,
+// every literal has the kind that its column stores, and every operand fits its operator. Without a
+// schema, the checker verifies only the structure: conditions appear only where conditions are
+// allowed.
 
 package import Foundation
 
-/// A checker of parsed queries, which replaces names and literals by the columns' names and kinds.
+/// A checker of parsed queries, which replaces names and literals with the columns' exact names and
+/// kinds.
 package struct FilterChecker {
     /// The table; nil for rows without declared columns.
     package let schema: TableSchema?
     /// The value of `now()`; if nil, the function is rejected.
     package let now: Date?
-    /// Whether the rows are on a device, which has no deleted rows, so that `deleted` is false.
+    /// Whether the rows are on a device, which stores no deleted rows, so that `deleted` is always
+    /// false.
     let isOnDevice: Bool
 
     package init(schema: TableSchema?, now: Date? = nil) {
@@ -21,7 +24,7 @@ package struct FilterChecker {
         isOnDevice = false
     }
 
-    /// Creates a checker for a device's queries of its own rows.
+    /// Creates a checker for a device's queries of its local rows.
     package init(onDevice schema: TableSchema) {
         self.schema = schema
         now = nil
@@ -37,7 +40,7 @@ package struct FilterChecker {
 
     /// Checks the keys of an order.
     ///
-    /// An enumeration is ordered by position.
+    /// Enumerations are ordered by the position of their strings.
     package func order(_ keys: [SortKey]) throws(ODataError) -> [SortKey] {
         var result: [SortKey] = []
         for key in keys {
@@ -85,7 +88,7 @@ package struct FilterChecker {
         return result
     }
 
-    /// Checks filter, order and selection; the rest of the query is not changed.
+    /// Checks the filter, the order, and the selection; the rest of the query stays unchanged.
     package func query(_ query: TableQuery) throws(ODataError) -> TableQuery {
         var result = query
         if let filter = query.filter { result.filter = Filter(try self.filter(filter.expression)) }
@@ -130,9 +133,9 @@ package struct FilterChecker {
         return checked
     }
 
-    /// Returns whether the expression can be a condition.
+    /// Returns whether the expression can serve as a condition.
     ///
-    /// Without a schema, a column may be a Boolean, but a sum cannot.
+    /// Without a schema, a column may be a Boolean, but the result of arithmetic cannot.
     private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
         guard type == .any else { return type == .boolean || type == .null }
         return switch expression.kind {
@@ -143,7 +146,7 @@ package struct FilterChecker {
         }
     }
 
-    /// Returns a checked part of the expression, and its type.
+    /// Checks part of an expression and returns it with its type.
     ///
     /// The method is recursive, so it uses as little stack as possible.
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
@@ -168,7 +171,8 @@ package struct FilterChecker {
         }
     }
 
-    /// Checks a rare kind of expression, in its own function to keep the stack frames of the others small.
+    /// Checks a rare kind of expression, in a separate function that keeps the other stack frames
+    /// small.
     private func checkRare(_ expression: QueryExpression) throws(ODataError) -> Checked {
         switch expression.kind {
         case .member(let document, let names): try member(document, names, expression)
@@ -186,7 +190,7 @@ package struct FilterChecker {
         }
     }
 
-    /// Checks the column of this table; the store checks the condition on the other one.
+    /// Checks the column of this table; the store checks the condition on the other table.
     private func related(
         _ rows: RelatedRows,
         _ whole: QueryExpression
@@ -262,7 +266,7 @@ package struct FilterChecker {
         return result
     }
 
-    /// Checks a search; one without words matches every row.
+    /// Checks a search; a search without words matches every row.
     private func search(
         _ search: QueryExpression.Search,
         _ whole: QueryExpression
@@ -305,7 +309,7 @@ package struct FilterChecker {
         _ whole: QueryExpression
     ) throws(ODataError) -> Checked {
         var (one, two) = (try number(left), try number(right))
-        // In `price add 1.99`, the literal is as exact as it was written.
+        // In `price add 1.99`, the literal becomes a decimal with exactly the digits in the query.
         if one.type == .decimal {
             two = exact(two)
         } else if two.type == .decimal {
@@ -349,7 +353,7 @@ package struct FilterChecker {
         return (whole.with(.anyElement(list, number, try self.condition(condition))), .boolean)
     }
 
-    /// Checks the expression in front of a slash.
+    /// Checks the expression before a slash.
     private func document(_ expression: QueryExpression) throws(ODataError) -> QueryExpression {
         let (checked, type) = try check(expression)
         guard type == .json || type == .any else {
@@ -363,6 +367,6 @@ package struct FilterChecker {
 }
 
 extension QueryExpression {
-    /// Returns an expression of another kind with the same position in the query.
+    /// Returns an expression of a different kind with the same position in the query.
     func with(_ kind: Kind) -> QueryExpression { QueryExpression(kind, at: position) }
 }

@@ -1,4 +1,5 @@
-// FilterCheckerComparisons: checks the comparisons of a filter: the types of both sides, and the values of literals.
+// FilterCheckerComparisons: checks the comparisons in a filter: the types of both sides and the
+// values of literals.
 
 extension FilterChecker {
     func compare(
@@ -65,10 +66,11 @@ extension FilterChecker {
         return result
     }
 
-    /// Returns whether an operand is a UUID column of a device, which may contain upper-case strings.
+    /// Returns whether an operand is a UUID column of a device, which may contain upper-case
+    /// strings.
     ///
-    /// UUIDs are written in lower case, but a former string column may contain upper case. A list of both cases
-    /// can use an index, unlike a function.
+    /// UUIDs are written in lower case, but a column that used to be a string column may contain
+    /// upper case. Unlike a function, a list of both spellings can use an index.
     private func mayHoldUpperCase(_ operand: Checked) -> Bool {
         guard isOnDevice, operand.type == .guid, case .field = operand.expression.kind else {
             return false
@@ -83,7 +85,8 @@ extension FilterChecker {
         return upper == text ? nil : literal.with(.value(.string(upper)))
     }
 
-    /// Returns the condition that a UUID column equals a literal in either case; nil for other comparisons.
+    /// Returns the condition that a UUID column equals a literal in upper or lower case; nil for
+    /// other comparisons.
     private func inEitherCase(
         _ comparison: Comparison,
         _ one: Checked,
@@ -98,14 +101,14 @@ extension FilterChecker {
         return comparison == .eq ? isEither : column.expression.with(.not(isEither))
     }
 
-    /// Converts a literal to the type of the value that it is compared with.
+    /// Converts a literal to the type of the value with which it is compared.
     private func coerced(_ operand: Checked, to type: ExpressionType) throws(ODataError) -> Checked
     {
         guard case .value(let value) = operand.expression.kind, !value.isNull, type != .null,
             type != .any
         else { return operand }
         guard let fitting = LiteralCoercion.value(value, as: type) else {
-            // A device may have members that its app does not list.
+            // A device may store enumeration values that its app does not declare.
             if isOnDevice, type.isEnumeration, case .string = value {
                 return (operand.expression, type)
             }
@@ -113,7 +116,8 @@ extension FilterChecker {
         }
         var expression = operand.expression
         expression.kind = .value(fitting)
-        // A string that was read as a date counts as a date, although its value is still a string.
+        // A string that was accepted as a date has the type of a date, although its value is still
+        // a string.
         guard case .string = fitting else { return (expression, ExpressionType(of: fitting)) }
         return (expression, type)
     }
@@ -163,7 +167,7 @@ extension FilterChecker {
         }
     }
 
-    /// Compares enumerations by position; a comparison with a literal becomes a list of members.
+    /// Compares enumerations by position; turns a comparison with a literal into a list of strings.
     private func byPosition(
         _ comparison: Comparison,
         _ one: Checked,
@@ -214,7 +218,7 @@ extension Comparison {
         }
     }
 
-    /// Returns whether the comparison is true for two values in this order: negative, 0 or positive.
+    /// Returns whether the comparison is true for an order of two values: negative, 0, or positive.
     package func holds(_ order: Int) -> Bool {
         switch self {
         case .eq: order == 0

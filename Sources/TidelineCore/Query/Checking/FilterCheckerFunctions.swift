@@ -1,4 +1,4 @@
-// FilterCheckerFunctions: checks the functions of a filter and their arguments.
+// FilterCheckerFunctions: checks the functions in a filter and their arguments.
 
 extension FilterChecker {
     func call(
@@ -56,8 +56,8 @@ extension FilterChecker {
         return (whole.with(.call(.cast, [checked, arguments[1]])), target.type)
     }
 
-    /// Evaluates `isof` as far as the type of the column allows; the range of an integer is checked for each
-    /// row.
+    /// Evaluates `isof` to a constant if the column type decides the result; the range of an
+    /// integer is checked for each row.
     private func isOf(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression
@@ -72,7 +72,7 @@ extension FilterChecker {
         return (whole.with(.compare(.ne, checked, null)), .boolean)
     }
 
-    /// Replaces `has` by `eq`, because a column contains a single member.
+    /// Replaces `has` with `eq`, because a column contains a single enumeration value.
     private func has(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression
@@ -121,7 +121,8 @@ extension FilterChecker {
     ) throws(ODataError) -> QueryExpression {
         var (checked, type) = try check(argument)
         if case .value(let value) = checked.kind, type == .string {
-            // The narrow type comes first: a date is not its midnight.
+            // The narrower type comes first, because a date is not the same as midnight on that
+            // date.
             for wanted in types.reversed() {
                 guard let fitting = LiteralCoercion.value(value, as: wanted) else { continue }
                 checked.kind = .value(fitting)

@@ -1,14 +1,16 @@
-// LiteralCoercion: literals in comparisons with columns.
+// LiteralCoercion: converts literals in comparisons with columns.
 //
-// `Value` has a nil literal of its own: each nil here is written where only an Optional fits.
+// `Value` can be written as a nil literal. Every nil in this file stands where only an Optional
+// fits.
 
 import Foundation
 
-/// The conversion of a literal of a query to a value of a column's kind.
+/// The conversion of a query literal to a value of a column's kind.
 package enum LiteralCoercion {
-    /// Returns the value as the type stores it; nil if the type does not have that value.
+    /// Returns the value in the kind that the type stores; nil if the type does not include the
+    /// value.
     ///
-    /// A number that the type cannot store exactly is not changed, so that comparisons are exact.
+    /// A number that the type cannot store exactly stays unchanged, so that comparisons are exact.
     package static func value(_ value: Value, as type: ExpressionType) -> Value? {
         if value.isNull { return value }
         switch type {
@@ -57,7 +59,7 @@ package enum LiteralCoercion {
         case .number: return value
         case .integer(let whole):
             return Double(exactly: whole).map { .number($0) } ?? value
-        // A decimal and a double compare as doubles anyway.
+        // A decimal and a double are compared as doubles anyway.
         case .decimal(let number): return .number(DecimalText.double(number))
         case .null, .bool, .string, .date, .data, .json: return nil
         }
@@ -67,7 +69,7 @@ package enum LiteralCoercion {
         switch value {
         case .decimal: return value
         case .integer(let whole): return .decimal(Decimal(whole))
-        // The digits that were written, not the binary fraction nearest to them.
+        // Uses the digits in the query, not the nearest binary fraction.
         case .number(let number):
             return DecimalText.decimal(number).map { .decimal($0) } ?? value
         case .null, .bool, .string, .date, .data, .json: return nil
@@ -77,7 +79,7 @@ package enum LiteralCoercion {
     private static func text(_ value: Value) -> Value? {
         switch value {
         case .string: return value
-        // Instants of a dynamic table and versions are kept as text.
+        // Dynamic tables store instants as text, and versions are text too.
         case .date(let date): return .string(Timestamp(date).text)
         case .data(let data): return .string(data.base64EncodedString())
         case .null, .bool, .integer, .number, .decimal, .json: return nil

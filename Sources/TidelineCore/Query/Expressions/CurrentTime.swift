@@ -1,4 +1,4 @@
-// CurrentTime: replaces `now()` with an instant, once for a whole query.
+// CurrentTime: replaces `now()` with an instant, once for the whole query.
 
 package import Foundation
 

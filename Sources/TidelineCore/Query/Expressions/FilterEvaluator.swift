@@ -1,19 +1,20 @@
-// FilterEvaluator: expressions in memory.
+// FilterEvaluator: evaluates expressions in memory.
 //
-// Its results agree with FilterRenderer's SQL: docs/filters.md.
+// The results agree with those of FilterRenderer's SQL: docs/filters.md.
 
-/// An evaluator of an expression for one row, in memory.
+/// An evaluator that computes an expression for one row in memory.
 package struct FilterEvaluator {
     private let value: (String) -> Value
     private let watch: EvaluationWatch?
-    /// The compiled patterns by their bytes, because Swift's `==` treats some different patterns as equal.
+    /// The compiled patterns by their bytes, because Swift's `==` treats some different patterns as
+    /// equal.
     private let patterns: [[UInt8]: TextPattern]
-    /// The elements that the conditions around the current one are about, by their numbers.
+    /// The current elements of the enclosing conditions, by number.
     private var elements: [Int: Value] = [:]
 
-    /// `value` returns a column's value: null for a column that the row does not have.
+    /// `value` returns a column's value, or null if the row does not have the column.
     ///
-    /// `patterns` are already compiled.
+    /// `patterns` contains patterns that are already compiled.
     package init(
         watch: EvaluationWatch? = nil,
         patterns: [[UInt8]: TextPattern] = [:],
@@ -28,7 +29,7 @@ package struct FilterEvaluator {
         self.init { row[$0] ?? .null }
     }
 
-    /// Returns whether the row is in the result; a null condition is false.
+    /// Returns whether the row matches the condition; null counts as false.
     package static func matches(
         _ expression: QueryExpression,
         value: @escaping (String) -> Value
@@ -36,7 +37,7 @@ package struct FilterEvaluator {
         FilterEvaluator(value: value).matches(expression)
     }
 
-    /// Returns whether the row is in the result; a null condition is false.
+    /// Returns whether the row matches the condition; null counts as false.
     package func matches(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .all(let parts): parts.allSatisfy { matches($0) }
@@ -58,7 +59,7 @@ package struct FilterEvaluator {
 
     /// Returns the value of an expression.
     ///
-    /// Conditions are true or false, never null.
+    /// Conditions evaluate to true or false, never null.
     package func evaluate(_ expression: QueryExpression) -> Value {
         switch expression.kind {
         case .field(let name): value(name)
@@ -74,7 +75,7 @@ package struct FilterEvaluator {
         case .element(let number): elements[number] ?? .null
         case .compare, .all, .any, .not, .isIn, .anyElement, .localizedCompare:
             .bool(matches(expression))
-        // Only a store can evaluate them.
+        // Only a store can evaluate a search or a condition on related rows.
         case .search(.matches), .related: .bool(false)
         case .search(.rank): .null
         }
@@ -104,7 +105,7 @@ package struct FilterEvaluator {
         var inner = self
         let cost = watch == nil ? 0 : 64 * condition.nodeCount
         return DocumentValues.contains(in: list) { element in
-            // The result of an evaluation whose time is over is not used.
+            // After the time limit, the result is not used.
             if let watch, watch.isOver(beforeReading: cost) { return true }
             inner.elements[number] = element
             return inner.matches(condition)
@@ -125,7 +126,8 @@ package struct FilterEvaluator {
     }
 
     private func compare(_ comparison: Comparison, _ left: Value, _ right: Value) -> Bool {
-        // An object or an array is not null, and equals no value: its text has many spellings.
+        // An object or array is not null and does not equal any value, because its text has many
+        // spellings.
         if case .json = left, case .json = right { return comparison == .ne }
         return switch comparison {
         case .eq: ValueOrder.equal(left, right)

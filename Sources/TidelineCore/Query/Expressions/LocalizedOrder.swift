@@ -1,21 +1,24 @@
-// LocalizedOrder: the order of strings by the rules of a language, the same one in memory and in SQLite.
+// LocalizedOrder: the order of strings by the rules of a language, identical in memory and in
+// SQLite.
 //
-// Foundation skips the part in which two strings are equal apart from case and width, and passes only the rest to ICU.
-// That is not consistent: the beginning of a string may decide how its end is read ("ch" is one letter in Czech), so
-// that three strings can form a cycle. ICU's comparison of whole strings is consistent. So each string is prefixed with
-// a different control character. These have no weight in that comparison, but they make Foundation pass the whole
-// strings.
+// Foundation skips the prefix in which two strings are equal apart from case and width, and passes
+// only the remaining text to ICU. That is not consistent: the start of a string may decide how its
+// end is read ("ch" is one letter in Czech), so three strings can form a cycle. ICU's comparison of
+// whole strings is consistent. Each string is therefore prefixed with a different control
+// character. The control characters have no weight in ICU's comparison, but they make Foundation
+// pass the whole strings.
 
 package import Foundation
 
-/// The order of strings by the rules of a language and region, as Finder and the Files app sort names.
+/// The order of strings by the rules of a language and region, like that of names in Finder and the
+/// Files app.
 ///
-/// Accents, width and letter case only decide between strings that are equal otherwise, and numbers are ordered by
-/// their value. Two strings are equal only if they are canonically equivalent, as for `==`. The order is total and
-/// consistent, so that an index can rely on it.
+/// Accents, width and letter case matter only if two strings are otherwise equal, and numbers are
+/// ordered by value. Two strings are equal only if they are canonically equivalent, as with `==`.
+/// The order is total and consistent, so an index can rely on it.
 package struct LocalizedOrder: Hashable, Sendable {
     private let locale: Locale
-    /// Whether ``PlainTextOrder`` decides the order of plain strings.
+    /// Whether ``PlainTextOrder`` may decide the order of plain strings.
     private let isPlain: Bool
 
     package init(_ locale: Locale) {
@@ -23,7 +26,8 @@ package struct LocalizedOrder: Hashable, Sendable {
         isPlain = Self.facts(locale).isPlain
     }
 
-    /// Returns a negative number, 0 or a positive number.
+    /// Returns a negative number if the first string comes first, 0 if they are equal, and a
+    /// positive number otherwise.
     package func compare(_ one: String, _ two: String) -> Int {
         if isPlain {
             let order = one.utf8.withContiguousStorageIfAvailable { first in
@@ -67,9 +71,9 @@ package struct LocalizedOrder: Hashable, Sendable {
             .rawValue
     }
 
-    /// Whether this system ignores the control characters, so that the order is consistent.
+    /// Whether this system ignores the control characters, which makes the order consistent.
     ///
-    /// Otherwise the order is that of `localizedStandardCompare`, and no index may rely on it.
+    /// Otherwise, the order is that of `localizedStandardCompare`, and no index may rely on it.
     package static let isConsistent: Bool = {
         let locale = Locale(identifier: "en_US")
         let isIgnored = wholeTexts("b", "a", locale) > 0 && wholeTexts("a", "a", locale) == 0
@@ -78,11 +82,11 @@ package struct LocalizedOrder: Hashable, Sendable {
 
     // MARK: - Collation
 
-    /// The name of the collation in SQLite, which names the locale and the version of its order.
+    /// The name of the collation in SQLite, which contains the locale and the version of the order.
     package var collation: String { Self.prefix + version + "." + locale.identifier }
 
-    /// Returns the order of a collation; nil if it is a different collation, or one of a different version of the
-    /// order.
+    /// Creates the order of a collation; nil if the collation is a different one or has a different
+    /// version.
     package init?(collation: String) {
         guard collation.hasPrefix(Self.prefix) else { return nil }
         let parts = collation.dropFirst(Self.prefix.count).split(separator: ".", maxSplits: 1)
@@ -95,15 +99,17 @@ package struct LocalizedOrder: Hashable, Sendable {
 
     // MARK: - Version
 
-    /// A string that differs between two systems if they order, or may order, some strings differently.
+    /// A string that differs between two systems that order, or may order, some strings
+    /// differently.
     ///
-    /// Foundation has no version of its order. This is a hash of the version of the operating system, which contains
-    /// the order, and of the order of some strings by the locale.
+    /// Foundation has no version number for its order. This string is a hash of two things: the
+    /// version of the operating system, which contains the order, and the order of some sample
+    /// strings in the locale.
     package var version: String {
         Self.facts(locale).version
     }
 
-    /// The facts about the order of a locale, found out once.
+    /// The facts about the order of a locale, determined once per locale.
     private struct Facts {
         var isPlain: Bool
         var version: String
@@ -136,7 +142,8 @@ package struct LocalizedOrder: Hashable, Sendable {
     /// The version of this file's comparison; change it together with the comparison.
     private static let format = 1
 
-    /// Strings whose order differs between languages, and between versions of the system's collation rules.
+    /// Strings whose order differs between languages, and between versions of the system's
+    /// collation rules.
     private static let probes = [
         "", " ", "-", "_", "'", ".", "a", "A", "a b", "ab", "a-b", "ä", "Ä", "ae", "af", "å", "aa",
         "az", "æ",

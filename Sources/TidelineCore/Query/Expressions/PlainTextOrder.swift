@@ -1,14 +1,15 @@
-// PlainTextOrder: the order of ASCII letters, digits and spaces in languages that treat them alike.
+// PlainTextOrder: the order of ASCII letters, digits, and spaces in languages that order them
+// alike.
 //
-// A comparison by Foundation takes 4 microseconds. Most comparisons of names are decided by a letter, a digit or a
-// space, which this order finds in a hundredth of that time. It agrees with Foundation: a locale uses it only if both
-// agree for some hundred pairs of strings.
+// A comparison by Foundation takes 4 microseconds. In most comparisons of names, a letter, a digit,
+// or a space decides, and this order finds it in a hundredth of that time. A locale uses this order
+// only if it agrees with Foundation for several hundred pairs of strings.
 
 import Foundation
 
-/// The order of strings that differ in ASCII letters, digits and spaces.
+/// The order of strings that differ in ASCII letters, digits, and spaces.
 enum PlainTextOrder {
-    /// Returns the order of two strings in UTF-8; nil if other characters may decide it.
+    /// Returns the order of two strings in UTF-8; nil if other characters may decide the order.
     static func compare(
         _ one: UnsafeBufferPointer<UInt8>,
         _ two: UnsafeBufferPointer<UInt8>
@@ -20,7 +21,8 @@ enum PlainTextOrder {
         }
     }
 
-    /// Returns whether the order is that of Foundation for a locale, as far as some hundred pairs of strings show.
+    /// Returns whether this order agrees with Foundation's for a locale, judged by several hundred
+    /// pairs of strings.
     static func agrees(with locale: Locale, _ compare: (String, String) -> Int) -> Bool {
         guard languages.contains(locale.language.languageCode?.identifier ?? "") else {
             return false
@@ -50,7 +52,7 @@ enum PlainTextOrder {
 
     private static let pairs = 400
 
-    /// Languages in which no sequence of two ASCII letters counts as one letter.
+    /// Languages in which no two ASCII letters form a single letter.
     private static let languages: Set<String> = [
         "de", "en", "es", "fi", "fr", "it", "nl", "pl", "pt", "sv",
     ]
@@ -62,16 +64,17 @@ enum PlainTextOrder {
         let weights: UnsafeBufferPointer<UInt8>
         var place = 0
 
-        /// The weight of the next character; 0 if it is not plain, nil at the end.
+        /// The weight of the next character; 0 if the character is not plain, nil at the end.
         var weight: UInt8? { place < bytes.count ? weights[Int(bytes[place])] : nil }
 
-        /// Whether the next character is not a mark that belongs to the one before it.
+        /// Whether the next character is not a combining mark of the character before it.
         var isAtStart: Bool { place >= bytes.count || bytes[place] < Self.marks }
 
-        /// The first byte of U+0300, from which on there are combining marks.
+        /// The first byte of U+0300, where the combining marks begin.
         private static let marks: UInt8 = 0xCC
 
-        /// Whether the next character is a Latin letter with an accent, and the same one in the other text.
+        /// Returns whether the next character is an accented Latin letter that is the same in the
+        /// other text.
         func hasSameLetter(as other: Text) -> Bool {
             guard place + 1 < bytes.count, other.place + 1 < other.bytes.count,
                 Self.accented ~= bytes[place]
@@ -83,7 +86,7 @@ enum PlainTextOrder {
         /// The first bytes of U+00C0 to U+023F.
         private static let accented: ClosedRange<UInt8> = 0xC3...0xC8
 
-        /// Skips a number, and returns its digits without leading zeros.
+        /// Skips a number and returns its digits without leading zeros.
         mutating func number() -> Slice<UnsafeBufferPointer<UInt8>> {
             while place < bytes.count, bytes[place] == UInt8(ascii: "0") { place += 1 }
             let start = place
@@ -130,7 +133,7 @@ enum PlainTextOrder {
 
     private static let digits: ClosedRange<UInt8> = 2...11
 
-    /// The weights of the characters: a space is before digits, and digits are before letters.
+    /// The weights of the characters: a space comes before digits, and digits come before letters.
     private static let weights: [UInt8] = (0..<256).map { byte in
         switch UInt8(byte) {
         case UInt8(ascii: " "): 1

@@ -1,15 +1,15 @@
-// QueryApply: applies a query to rows in memory: filters, sorts, pages and selects columns.
+// QueryApply: applies a query to rows in memory: filters, sorts, pages, and selects columns.
 
 extension Filter {
     /// Returns whether the row matches.
     ///
-    /// A member that the row does not have counts as null, and so does `now()`.
+    /// A column that the row does not have counts as null, and so does `now()`.
     public func matches(_ row: Row) -> Bool {
         FilterEvaluator(row: row).matches(expression)
     }
 }
 
-/// The order of rows by the keys of a query; ties are ordered by id, ascending, byte by byte.
+/// The order of rows by a query's keys; ties are ordered by id, ascending, byte by byte.
 package struct RowOrder: Sendable {
     private let keys: [SortKey]
 
@@ -48,14 +48,15 @@ package struct RowOrder: Sendable {
 }
 
 extension SortKey {
-    /// Returns the order of two values of the key, without its direction.
+    /// Returns the order of two values by this key, regardless of its direction.
     fileprivate func order(_ one: Value, _ two: Value) -> Int {
         localized?.compare(one, two) ?? ValueOrder.sort(one, two)
     }
 }
 
 extension TableQuery {
-    /// Returns the rows of the result, and their number without `limit` and `offset`.
+    /// Returns the rows of the result, and the number of matching rows regardless of `limit` and
+    /// `offset`.
     public func apply(to rows: [Row]) -> (rows: [Row], total: Int) {
         let fitting = rows.filter { row in
             if !includesDeleted, case .bool(true) = row[SystemColumn.deleted] { return false }

@@ -1,10 +1,10 @@
-// QueryExpression: expressions of queries.
+// QueryExpression: the expressions in queries.
 //
-// It has four forms that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
-// evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate). The
-// rules for null, division, rounding and text order are in docs/filters.md.
+// An expression has four representations that agree: OData text (ODataWriter, ODataParser), SQL
+// (FilterRenderer), evaluation in memory (FilterEvaluator), and the Swift code that built it
+// (Columns, Predicate). docs/filters.md has the rules for null, division, rounding, and text order.
 
-/// The tree of a filter or of another expression in a query, the same one for every source.
+/// The tree of an expression in a query, such as a filter, regardless of how the query was written.
 package struct QueryExpression: Sendable {
     package indirect enum Kind: Hashable, Sendable {
         /// A column. OData: `title`. SQL: `"title"`.
@@ -25,7 +25,8 @@ package struct QueryExpression: Sendable {
         /// The negation. OData: `not (a)`.
         case not(QueryExpression)
 
-        /// Arithmetic; null if an operand is null, on division by zero and on overflow.
+        /// Arithmetic; null if an operand is null, if the divisor is zero, or if the result
+        /// overflows.
         case arithmetic(Arithmetic, QueryExpression, QueryExpression)
 
         /// Unary minus. OData: `-(a)`.
@@ -37,19 +38,21 @@ package struct QueryExpression: Sendable {
         /// A chain of `eq`. OData v4: `a in (b,c)`, v3: `(a eq b or a eq c)`; empty: `false`.
         case isIn(QueryExpression, [QueryExpression])
 
-        /// The position of a string among the members of an enumeration; their count for any other string.
+        /// The position of a string in an enumeration; the number of strings in the enumeration for
+        /// any other string.
         ///
-        /// Only FilterChecker creates it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
+        /// Only FilterChecker creates it. OData: written as `a`. SQL: `CASE "a" WHEN … END`.
         case position(QueryExpression, [String])
 
-        /// An operand, or a value if the operand is null.
+        /// An operand, or a default value if the operand is null.
         ///
-        /// Only a device creates it, for a property that is not optional. OData: as `a`. SQL: `ifnull("a", 0)`.
+        /// Only a device creates it, for a property that is not optional. OData: written as `a`.
+        /// SQL: `ifnull("a", 0)`.
         case orElse(QueryExpression, Value)
 
-        /// A member of a JSON document, by the names on the way to it; null if there is none.
+        /// A member of a JSON document, given by the names along its path; null if there is none.
         ///
-        /// OData: `address/city`. SQL: a call of `tl_program`, like each of the three cases below.
+        /// OData: `address/city`. SQL: a call of `tl_program`, as for the next three cases.
         case member(QueryExpression, [String])
 
         /// The number of elements of an array; 0 for any other value. OData: `tags/$count`.
@@ -57,8 +60,8 @@ package struct QueryExpression: Sendable {
 
         /// At least one element of an array satisfies a condition. OData: `tags/any(x:x eq 'a')`.
         ///
-        /// In the condition, the number names the element. It is the number of conditions on elements around this
-        /// one, so that each has its own.
+        /// In the condition, the number identifies the element. It is the number of enclosing
+        /// conditions on elements, so each condition has a different number.
         case anyElement(QueryExpression, Int, QueryExpression)
 
         /// The element with this number. OData: `x`.
@@ -67,9 +70,10 @@ package struct QueryExpression: Sendable {
         /// A search of the table's search index, which only the store on a device can evaluate.
         case search(Search)
 
-        /// A row of another table that belongs to this one satisfies a condition; never null.
+        /// At least one related row of another table satisfies a condition; never null.
         ///
-        /// Only a device can evaluate it. SQL: `"customerID" IN (SELECT "id" FROM "Customer" WHERE …)`.
+        /// Only a device can evaluate it. SQL: `"customerID" IN (SELECT "id" FROM "Customer" WHERE
+        /// …)`.
         case related(RelatedRows)
 
         /// A comparison of two strings in a localized order; false if one of them is null.
@@ -79,9 +83,10 @@ package struct QueryExpression: Sendable {
     }
 
     package enum Search: Hashable, Sendable {
-        /// Whether the row's words match the text of a search, as ``SearchText`` reads it; never null.
+        /// Whether the row's words match the text of a search, as ``SearchText`` reads it; never
+        /// null.
         case matches(String)
-        /// How well the row matches the searches of the filter: the smallest values match best.
+        /// The rank of the row for the filter's searches: the smallest values match best.
         ///
         /// Only a sort key contains it.
         case rank
@@ -89,7 +94,7 @@ package struct QueryExpression: Sendable {
 
     package var kind: Kind
 
-    /// The offset in the parsed query, for messages; it does not affect equality.
+    /// The offset in the parsed query, for messages; ignored by `==`.
     package var position: Int
 
     package init(_ kind: Kind, at position: Int = 0) {
@@ -120,28 +125,29 @@ package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
     case add
     case sub
     case mul
-    /// Truncates the fraction if both operands are whole.
+    /// Division that truncates the fraction if both operands are integers.
     case div
-    /// Keeps the fraction.
+    /// Division that keeps the fraction.
     case divby
     case mod
 }
 
-/// The functions of both protocol generations, under their v4 names.
+/// The functions of both protocol generations, with their v4 names.
 package enum Function: String, Hashable, Sendable, CaseIterable {
     case contains
-    /// Whether a string contains another one, as users search.
+    /// Whether a string contains another string, with the rules of a search by a user.
     ///
-    /// The search ignores letter case, accents and widths, by the rules of the device's language. Only devices
-    /// support it.
+    /// The search ignores letter case, accents, and width, by the rules of the device's language.
+    /// Only devices support it.
     case localizedContains
-    /// Whether a string contains another one, ignoring letter case by the rules of the device's language.
+    /// Whether a string contains another string, ignoring letter case by the rules of the device's
+    /// language.
     ///
     /// Only devices support it.
     case localizedCaseInsensitiveContains
     case startswith
     case endswith
-    /// Whether a part of the string matches a regular expression.
+    /// Whether part of the string matches a regular expression.
     case matchesPattern
     case length
     case indexof
@@ -167,17 +173,17 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case time
     case floor
     case ceiling
-    /// Rounds half to even: `round` in v4.
+    /// Rounds half to even, as `round` does in v4.
     case round
-    /// Rounds half away from zero: `round` in 2.x.
+    /// Rounds half away from zero, as `round` does in 2.x.
     case roundAway
-    /// The time of the request, which FilterChecker inserts.
+    /// The time of the request, which replaces the call before evaluation.
     case now
     /// Converts a value to another type; the second argument is the name of an ``EdmType``.
     case cast
-    /// Whether a value has a type; the arguments are those of `cast`.
+    /// Whether a value has a type; takes the same arguments as `cast`.
     case isof
-    /// Whether an enumeration has a member, an operator in OData.
+    /// Whether an enumeration column contains a value; an operator in OData.
     ///
     /// FilterChecker replaces it with `eq`.
     case has
@@ -189,9 +195,10 @@ extension QueryExpression {
         contains { if case .call(function, _) = $0 { true } else { false } }
     }
 
-    /// Returns whether the expression, or a part of it at any depth, satisfies a predicate.
+    /// Returns whether the expression or any part of it satisfies a predicate.
     ///
-    /// The parts of a condition on related rows, which are about another table, are not visited.
+    /// Does not visit the parts of a condition on related rows, because they refer to another
+    /// table.
     package func contains(_ isWanted: (Kind) -> Bool) -> Bool {
         if isWanted(kind) { return true }
         switch kind {
@@ -211,10 +218,11 @@ extension QueryExpression {
         }
     }
 
-    /// Whether the expression, or a part of it at any depth, uses the table's search index.
+    /// Whether the expression or any part of it uses the table's search index.
     package var searches: Bool { contains { if case .search = $0 { true } else { false } } }
 
-    /// Returns the expression with parts replaced at any depth; `change` returns nil for a part that is kept.
+    /// Returns the expression with parts replaced at any depth; `change` returns nil to keep a
+    /// part.
     ///
     /// The parts of a condition on related rows are not visited.
     package func replacing(
@@ -258,7 +266,7 @@ extension QueryExpression {
         }
     }
 
-    /// Whether the expression has a part that reads a JSON document.
+    /// Whether any part of the expression reads a JSON document.
     package var readsDocuments: Bool {
         contains { kind in
             switch kind {

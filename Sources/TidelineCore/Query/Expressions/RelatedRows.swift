@@ -1,14 +1,15 @@
-// RelatedRows: a condition on the rows of another table that belong to a row.
+// RelatedRows: a condition on the rows of another table that are related to a row.
 
-/// The rows of another table that belong to a row, and a condition on them.
+/// The related rows of another table, and a condition on them.
 package struct RelatedRows: Hashable, Sendable {
-    /// The column of the row itself.
+    /// The column of the row itself, whose value the related rows share.
     package var column: String
     /// The other table.
     package var table: String
-    /// The column of the other table that has the same value; no null belongs to anything.
+    /// The column of the other table that has the same value; rows in which it is null are related
+    /// to no row.
     package var key: String
-    /// The condition on the columns of the other table; nil for any row.
+    /// The condition on the columns of the other table; nil if any row matches.
     package var condition: QueryExpression?
     /// The other table, once the store has checked the condition against it.
     package var schema: TableSchema?
@@ -28,13 +29,13 @@ package struct RelatedRows: Hashable, Sendable {
 }
 
 extension QueryExpression {
-    /// Whether the expression, or a part of it at any depth, is a condition on related rows.
+    /// Whether the expression or any part of it is a condition on related rows.
     package var relates: Bool { contains { if case .related = $0 { true } else { false } } }
 
-    /// Whether the expression reads more than one row of its table: the search index, or another table.
+    /// Whether the expression reads more than one row, that is, the search index or another table.
     package var readsTables: Bool { searches || relates }
 
-    /// The tables on whose rows the expression has conditions, at any depth.
+    /// The tables whose rows occur in conditions on related rows, at any depth.
     package var relatedTables: Set<String> {
         var tables: Set<String> = []
         _ = contains { kind in

@@ -1,9 +1,9 @@
-// TableQuery: a whole query as a value: filter, order, window, columns.
+// TableQuery: a complete query as a value: filter, order, window, columns.
 
 /// A condition on rows.
 ///
-/// It is created from a closure over columns, a `Predicate`, or an OData string. A store evaluates it with
-/// ``matches(_:)`` or renders it as SQL.
+/// A filter is created from a closure over columns, a `Predicate`, or an OData string. A store
+/// either evaluates the filter with ``matches(_:)`` or renders it as SQL.
 public struct Filter: Hashable, Sendable {
     package var expression: QueryExpression
 
@@ -16,14 +16,15 @@ public struct Filter: Hashable, Sendable {
     }
 }
 
-/// One key of an order.
+/// A sort key: one part of an order.
 public struct SortKey: Hashable, Sendable {
     package var expression: QueryExpression
 
-    /// Whether the smallest values come first; null is the smallest.
+    /// Whether the smallest values come first; null is smaller than any other value.
     public var isAscending: Bool
 
-    /// The order of strings by the rules of a language, which only a device supports; nil to order them by scalars.
+    /// The order of strings by the rules of a language, which only a device supports; nil to order
+    /// strings by Unicode scalar value.
     package var localized: LocalizedOrder?
 
     package init(
@@ -36,7 +37,7 @@ public struct SortKey: Hashable, Sendable {
         self.localized = localized
     }
 
-    /// Orders by a column.
+    /// Creates a key that orders by a column.
     public init(column: String, ascending: Bool = true) {
         self.init(QueryExpression(.field(column)), ascending: ascending)
     }
@@ -44,7 +45,7 @@ public struct SortKey: Hashable, Sendable {
 
 /// A query over one table.
 public struct TableQuery: Hashable, Sendable {
-    /// The rows to return; nil for all.
+    /// The condition on the rows to return; nil to return all rows.
     public var filter: Filter?
     /// The order of the result; ties are ordered by `id`, ascending.
     public var order: [SortKey] = []
@@ -52,16 +53,16 @@ public struct TableQuery: Hashable, Sendable {
     public var limit: Int?
     /// The number of rows to skip at the start of the result.
     public var offset = 0
-    /// The columns to return; nil for all.
+    /// The columns to return; nil for all columns.
     public var select: [String]?
-    /// Whether to count all rows that match the filter, ignoring limit and offset.
+    /// Whether to count all rows that match the filter, regardless of limit and offset.
     public var includesTotalCount = false
     /// Whether the result includes tombstones.
     public var includesDeleted = false
     /// Additional parameters for the server, sent unchanged.
     public var parameters: [String: String] = [:]
 
-    /// All rows.
+    /// Creates a query for the rows that match a filter, or for all rows.
     public init(filter: Filter? = nil) {
         self.filter = filter
     }

@@ -1,10 +1,10 @@
-// ValueOrder: compares two values, in memory. SQL compares the stored forms the same way.
+// ValueOrder: compares two values in memory. SQL compares the stored forms in the same way.
 
 import Foundation
 
-/// The order of two values in memory, which agrees with that of SQL.
+/// The order of two values in memory, which agrees with the order in SQL.
 package enum ValueOrder {
-    /// Returns -1, 0 or 1; nil if a side is null or the kinds have no common order.
+    /// Returns -1, 0, or 1; nil if a value is null or the kinds cannot be compared.
     package static func compare(_ left: Value, _ right: Value) -> Int? {
         switch left {
         case .null: return nil
@@ -54,13 +54,13 @@ package enum ValueOrder {
         }
     }
 
-    /// Returns whether both values are null, or equal.
+    /// Returns whether the values are equal or both null.
     package static func equal(_ left: Value, _ right: Value) -> Bool {
         if left.isNull || right.isNull { return left.isNull && right.isNull }
         return compare(left, right) == 0
     }
 
-    /// Returns the order of rows: null first, then by kind if kinds are mixed.
+    /// Returns the order for sorting: null first, and values of different kinds by kind.
     package static func sort(_ left: Value, _ right: Value) -> Int {
         if let order = compare(left, right) { return order }
         return order(rank(left), rank(right))
@@ -78,7 +78,8 @@ package enum ValueOrder {
         }
     }
 
-    /// Returns the order of two strings by Unicode scalar value, which is that of their UTF-8.
+    /// Returns the order of two strings by Unicode scalar value, which equals the order of their
+    /// UTF-8 bytes.
     package static func text(_ one: String, _ two: String) -> Int {
         let fast = one.utf8.withContiguousStorageIfAvailable { first in
             two.utf8.withContiguousStorageIfAvailable { bytes($0, after: first) }
@@ -108,7 +109,7 @@ package enum ValueOrder {
         one < two ? -1 : one > two ? 1 : 0
     }
 
-    /// Compares exactly, without rounding the integer to a double.
+    /// Compares exactly, that is, without rounding the integer to a double.
     private static func order(_ whole: Int64, _ number: Double) -> Int {
         if number >= 9_223_372_036_854_775_808 { return -1 }
         guard number >= -9_223_372_036_854_775_808 else { return 1 }

@@ -1,10 +1,12 @@
 // PatternCompiler: compiles regular expressions.
 
-/// A compiler from the tree of a regular expression to the program that ``TextPattern`` runs.
+/// A compiler that turns the tree of a regular expression into the program that ``TextPattern``
+/// runs.
 struct PatternCompiler {
-    /// The maximum number of instructions of a pattern.
+    /// The maximum number of instructions in a pattern.
     private static let sizeMax = 500
-    /// The maximum number of nodes visited, counting every repetition of a part, including empty parts.
+    /// The maximum number of nodes to visit, counting every repetition of a part, even of an empty
+    /// one.
     private static let stepsMax = 5000
 
     private(set) var program: [TextPattern.Instruction] = []
@@ -80,7 +82,7 @@ struct ScalarSet: Hashable, Sendable {
     static let word: [ClosedRange<UInt32>] = [0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A]
     static let space: [ClosedRange<UInt32>] = [0x09...0x0D, 0x20...0x20]
 
-    /// Returns the ranges outside of these ranges.
+    /// Returns the ranges between and around these ranges.
     static func complement(_ ranges: [ClosedRange<UInt32>]) -> [ClosedRange<UInt32>] {
         var result: [ClosedRange<UInt32>] = []
         var next: UInt32 = 0

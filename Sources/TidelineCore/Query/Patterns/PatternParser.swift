@@ -14,11 +14,11 @@ indirect enum PatternNode {
     case boundary(Bool)
     case sequence([PatternNode])
     case choice([PatternNode])
-    /// The counts are the minimum and the maximum; nil for no maximum.
+    /// The numbers are the minimum and maximum count; a maximum of nil means no limit.
     case repeated(PatternNode, Int, Int?)
 }
 
-/// A parser of the text of a regular expression, which returns its tree.
+/// A parser that turns the text of a regular expression into a tree.
 struct PatternParser {
     private static let depthMax = 50
     private static let repeatMax = 500

@@ -1,22 +1,24 @@
-// SearchText: parses the text of a user's search, and writes it in the syntax of SQLite's full-text search.
+// SearchText: parses the text of a user's search and writes it in the syntax of SQLite's full-text
+// search.
 //
-// No search text has syntax errors: everything that is not an operator here is searched for literally.
+// Every search text is valid: characters that are not operators here are searched for literally.
 
 /// The text of a search, parsed into words and phrases.
 ///
-/// Words are separated by white space, and a row must have all of them. `wart*` is the beginning of a word, `"…"` is a
-/// phrase, and `-word` excludes the rows with the word. A term without letters and digits is ignored.
+/// White space separates words, and a row must contain all of them. `wart*` matches the beginning
+/// of a word, `"…"` is a phrase, and `-word` excludes the rows that contain the word. A term
+/// without letters and digits is ignored.
 package struct SearchText: Hashable, Sendable {
     /// A word or a phrase.
     package struct Term: Hashable, Sendable {
         package var text: String
-        /// Whether the last word is only the beginning of a word.
+        /// Whether the last word matches the beginning of a word.
         package var isPrefix = false
-        /// Whether rows with the term are excluded.
+        /// Whether rows that contain the term are excluded.
         package var isExcluded = false
     }
 
-    /// An error in the text of a search: it is too long.
+    /// An error in a search text: the text is too long.
     package struct Failure: Error, Hashable, Sendable {
         package var message: String
     }
@@ -24,7 +26,8 @@ package struct SearchText: Hashable, Sendable {
     /// The words and phrases, in order.
     package let terms: [Term]
 
-    /// The maximum number of bytes of a search text, far more than a user types; each word costs a search of its own.
+    /// The maximum number of bytes in a search text, far more than a user types; each word costs a
+    /// separate search.
     package static let bytesMax = 1000
 
     /// The maximum number of words and phrases.
@@ -46,8 +49,8 @@ package struct SearchText: Hashable, Sendable {
         }
     }
 
-    /// The search for all required terms, without the excluded ones, in the syntax of SQLite; nil if no term is
-    /// required.
+    /// The search for all required terms, minus the excluded ones, in SQLite's syntax; nil if no
+    /// term is required.
     package var required: String? {
         let required = terms.filter { !$0.isExcluded }
         guard !required.isEmpty else { return nil }
@@ -56,7 +59,7 @@ package struct SearchText: Hashable, Sendable {
         return "((\(all)) NOT (\(excluded)))"
     }
 
-    /// The search for any of the excluded terms; nil if there are none.
+    /// The search for any excluded term; nil if there are none.
     package var excluded: String? {
         let excluded = terms.filter(\.isExcluded)
         guard !excluded.isEmpty else { return nil }
@@ -65,20 +68,21 @@ package struct SearchText: Hashable, Sendable {
 }
 
 extension SearchText.Term {
-    /// The term as a quoted string of SQLite's full-text search, which reads nothing in it as an operator.
+    /// The term as a quoted string for SQLite's full-text search, in which no character is an
+    /// operator.
     fileprivate var expression: String {
         let parts = text.split(separator: "\"", omittingEmptySubsequences: false)
         return "\"\(parts.joined(separator: "\"\""))\"" + (isPrefix ? " *" : "")
     }
 }
 
-/// A reader of the terms of a search.
+/// A reader of the terms in a search text.
 private struct Reader {
     private let scalars: [Unicode.Scalar]
     private var next = 0
 
     init(_ text: String) {
-        // SQLite reads a text only up to a NUL.
+        // SQLite stops reading a text at a NUL.
         scalars = text.unicodeScalars.map { $0.value == 0 ? " " : $0 }
     }
 
@@ -97,7 +101,7 @@ private struct Reader {
         return terms
     }
 
-    /// Reads a term, which begins here.
+    /// Reads the term at the current position.
     private mutating func term() -> SearchText.Term {
         var isExcluded = false
         let isFirst = next == 0 || scalars[next - 1].properties.isWhitespace
@@ -112,7 +116,7 @@ private struct Reader {
         return term
     }
 
-    /// Reads a phrase; one without a closing quote extends to the end.
+    /// Reads a phrase; without a closing quote, the phrase extends to the end of the text.
     private mutating func phrase() -> SearchText.Term {
         next += 1
         var text = String.UnicodeScalarView()
@@ -142,7 +146,8 @@ private struct Reader {
 }
 
 extension Unicode.Scalar {
-    /// Whether the index reads the scalar as part of a word: a letter, a number, or a scalar for private use.
+    /// Whether the index treats the scalar as part of a word: a letter, a number, or a private-use
+    /// scalar.
     fileprivate var isPartOfWord: Bool {
         switch properties.generalCategory {
         case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter,

@@ -1,9 +1,10 @@
 // TextPattern: regular expressions.
 //
-// It uses Thompson's construction and follows all states at once: the time is at most the length of the text times
-// the size of the pattern, whatever they contain. Therefore back-references and look-around are not supported.
+// The matcher uses Thompson's construction and follows all states at once. The time is therefore at
+// most the length of the text times the size of the pattern, for any text and pattern.
+// Back-references and look-around would break this limit, so they are not supported.
 
-/// A regular expression that is matched in bounded time.
+/// A regular expression with a bounded matching time.
 package struct TextPattern: Sendable {
     /// The reason why a pattern is invalid.
     package struct Fault: Error, Sendable {
@@ -18,7 +19,7 @@ package struct TextPattern: Sendable {
         case jump(Int)
         case begin
         case end
-        /// A word boundary, or a position that is not one.
+        /// A word boundary, or with false, a position that is not a word boundary.
         case boundary(Bool)
         case match
     }
@@ -32,13 +33,13 @@ package struct TextPattern: Sendable {
         self.program = program
     }
 
-    /// Compiles the pattern of a column, which has to match a whole string; `.` matches any scalar.
+    /// Compiles the pattern of a column, which must match a whole string; `.` matches any scalar.
     package init(_ pattern: String) throws(Fault) {
         try self.init(PatternParser(pattern))
     }
 
-    /// Compiles the pattern of `matchesPattern`, which matches a part of a string; `.` does not match line
-    /// ends.
+    /// Compiles the pattern of `matchesPattern`, which matches part of a string; `.` does not match
+    /// line ends.
     package init(searching pattern: String) throws(Fault) {
         try self.init(PatternParser(pattern, any: .line))
     }
@@ -57,16 +58,16 @@ package struct TextPattern: Sendable {
         run(Array(text.unicodeScalars), isSearch: false, nil)
     }
 
-    /// Returns whether a part of the string matches.
+    /// Returns whether part of the string matches.
     ///
-    /// The result is undefined once the time limit of the watch was reached.
+    /// After the watch's time limit is reached, the result is undefined.
     package func isFound(in text: String, _ watch: EvaluationWatch? = nil) -> Bool {
         run(Array(text.unicodeScalars), isSearch: true, watch)
     }
 
     /// The number of visited states between two checks of the time limit.
     private static let visitsBetweenChecks = 4096
-    /// The number of bytes whose reading takes as long as visiting a state.
+    /// The number of bytes that can be read in the time of one state visit.
     private static let bytesPerVisit = 8
 
     private func run(
@@ -103,7 +104,7 @@ package struct TextPattern: Sendable {
         return current.hasMatch
     }
 
-    /// Adds a state and all states that it leads to without a scalar.
+    /// Adds a state, and all states that are reachable from it without reading a scalar.
     private func follow(
         _ start: Int,
         _ index: Int,
@@ -137,7 +138,7 @@ package struct TextPattern: Sendable {
     private struct States {
         var list: [Int] = []
         var hasMatch = false
-        /// The states that are still to be followed; empty between two calls.
+        /// The states that remain to be followed; empty between calls.
         var open: [Int] = []
         private var known: [Bool]
 
@@ -159,7 +160,7 @@ package struct TextPattern: Sendable {
 }
 
 extension TextPattern {
-    /// Returns the pattern of a `matchesPattern`; an invalid pattern matches nothing.
+    /// Returns the compiled pattern of a `matchesPattern` call; an invalid pattern matches nothing.
     package static func search(_ pattern: String) -> TextPattern {
         (try? TextPattern(searching: pattern)) ?? .nothing
     }

@@ -1,13 +1,16 @@
-// TextSearch: finds a string in another one in linear time, whatever the two are (Knuth, Morris, Pratt).
+// TextSearch: finds a string in another string in linear time, for any input (Knuth, Morris,
+// Pratt).
 //
-// Callers choose both strings, and a search inside a database is one step that no deadline can interrupt.
+// Callers choose both strings, and a search in a database function is a single step that no
+// deadline can interrupt.
 
 import Foundation
 
 /// A string to search for, as UTF-8.
 package struct TextSearch {
     package let needle: [UInt8]
-    /// For each prefix of the needle, the length of its longest proper suffix that is also a prefix.
+    /// For each prefix of the needle, the length of its longest proper suffix that is also a
+    /// prefix.
     private let borders: [Int]
 
     package init(_ needle: String) {

@@ -1,17 +1,18 @@
-// CanonicalText: converts values that are stored as text to one spelling: decimals, UUIDs, dates, times of day.
+// CanonicalText: converts values that are stored as text (decimals, UUIDs, dates, times of day) to
+// a single spelling.
 //
-// Equal values have equal strings, so that a database compares them with plain `=`.
+// Equal values have equal strings, so a database can compare them with plain `=`.
 
 package import Foundation
 
 /// The canonical text of a decimal.
 package enum DecimalText {
-    /// The number of significant digits that a `Decimal` always stores without loss.
+    /// The number of significant digits that a `Decimal` can always store without loss.
     ///
-    /// It also stores some numbers with one more digit, such as the result of 7 / 3.
+    /// A `Decimal` can also store some numbers with one more digit, such as the result of 7 / 3.
     package static let digitsMax = 38
 
-    /// Returns plain digits: no exponent, no redundant zero, no minus sign before zero.
+    /// Returns plain digits, without an exponent, redundant zeros, or a minus sign before zero.
     package static func canonical(_ value: Decimal) -> String {
         guard !value.isNaN else { return "0" }
         let text = value.description
@@ -23,9 +24,10 @@ package enum DecimalText {
         return result == "-0" ? "0" : result
     }
 
-    /// Parses `-12.50` or `1e3`; nil for other strings and for numbers that a decimal cannot store exactly.
+    /// Parses text such as `-12.50` or `1e3`; nil for other strings and for numbers that a decimal
+    /// cannot store exactly.
     ///
-    /// Parses every canonical string.
+    /// Every canonical string can be parsed.
     package static func parse(_ text: some StringProtocol) -> Decimal? {
         if let short = parsePlain(text.utf8) { return short }
         var digits = 0
@@ -48,7 +50,8 @@ package enum DecimalText {
         return significant(canonical(value)) == significant(text) ? value : nil
     }
 
-    /// Parses a number of up to 18 digits without an exponent, such as most prices; nil for all others.
+    /// Parses a number of up to 18 digits without an exponent, like most prices; nil for other
+    /// text.
     private static func parsePlain(_ text: some Collection<UInt8>) -> Decimal? {
         var (significand, digits): (UInt64, Int) = (0, 0)
         // The number of digits after the point; nil before the point.
@@ -79,7 +82,8 @@ package enum DecimalText {
         )
     }
 
-    /// Returns the digits of a number without sign, decimal point, exponent and the zeros at both ends.
+    /// Returns the digits of a number without sign, decimal point, exponent, and zeros at both
+    /// ends.
     package static func significant(_ text: some StringProtocol) -> [UInt8] {
         let zero = UInt8(ascii: "0")
         let mantissa = text.utf8.prefix { $0 != UInt8(ascii: "e") && $0 != UInt8(ascii: "E") }
@@ -97,7 +101,8 @@ package enum DecimalText {
         Double(canonical(value)) ?? 0
     }
 
-    /// Returns the decimal with the shortest digits of this double; nil outside of a decimal's range.
+    /// Returns the decimal with the shortest digits that identify this double; nil outside a
+    /// decimal's range.
     package static func decimal(_ value: Double) -> Decimal? {
         guard value.isFinite, abs(value) < 1e38, value == 0 || abs(value) > 1e-38 else {
             return nil
@@ -141,7 +146,7 @@ package enum GuidText {
         return text.lowercased()
     }
 
-    /// Whether these are 36 bytes of the form 8-4-4-4-12.
+    /// Returns whether the bytes have the format 8-4-4-4-12, which is 36 bytes long.
     package static func isGuid(_ bytes: some Collection<UInt8>) -> Bool {
         guard bytes.count == 36 else { return false }
         for (offset, byte) in bytes.enumerated() {
@@ -167,7 +172,7 @@ package enum GuidText {
 
 /// The canonical text of a date.
 package enum DayText {
-    /// Returns `1994-10-14` if it is a day of the calendar, otherwise nil.
+    /// Returns the string if it is a calendar day such as `1994-10-14`; nil otherwise.
     package static func canonical(_ text: some StringProtocol) -> String? {
         parts(text) == nil ? nil : String(text)
     }
@@ -205,9 +210,10 @@ package enum DayText {
 
 /// The canonical text of a time of day.
 package enum TimeText {
-    /// Returns `07:14:00.000`, with three decimals, or six if there are microseconds; nil for other strings.
+    /// Returns `07:14:00.000`, with three decimals, or with six if there are microseconds; nil for
+    /// other strings.
     ///
-    /// Accepts `07:14`, `07:14:00` and up to nine decimals, truncated to microseconds.
+    /// Accepts `07:14`, `07:14:00`, and up to nine decimals, which are truncated to microseconds.
     package static func canonical(_ text: some StringProtocol) -> String? {
         microseconds(text).map(self.text)
     }

@@ -1,14 +1,14 @@
-// DocumentValues: nested values of rows.
+// DocumentValues: nested values in the documents of rows.
 //
-// Only objects have members, and only arrays have elements: any other value has none. Reading ends where a text is not
-// valid JSON, which no server and no device stores. Of several members with one name, the last one counts, as in
-// PostgreSQL's `jsonb`.
+// Only objects have members, and only arrays have elements. Reading stops where the text is not
+// valid JSON, which servers and devices never store. If an object has several members with the same
+// name, the last one counts, as in PostgreSQL's `jsonb`.
 
 /// A reader of the members and elements of JSON documents, for conditions on nested values.
 package enum DocumentValues {
-    /// Returns the member of a document by the names on the way to it; null if there is none.
+    /// Returns a member of a document, given by the names along its path; null if there is none.
     ///
-    /// A member that is an object or an array is a document.
+    /// A member that is an object or array is returned as a document.
     package static func member(of document: Value, _ names: [String]) -> Value {
         read(document) { reader in try reader.member(names[...]) } ?? .null
     }
@@ -27,7 +27,7 @@ package enum DocumentValues {
         return count ?? 0
     }
 
-    /// Returns whether an element of an array satisfies a predicate; false for any other value.
+    /// Returns whether any element of an array satisfies a predicate; false for any other value.
     package static func contains(in list: Value, where isWanted: (Value) -> Bool) -> Bool {
         let isFound = read(list) { reader in
             guard try reader.beginsArray() else { return false }
@@ -53,14 +53,14 @@ package enum DocumentValues {
 }
 
 extension JSONReader {
-    /// Reads the bracket of an array; returns false before any other value.
+    /// Reads the opening bracket of an array; returns false for any other value.
     fileprivate mutating func beginsArray() throws -> Bool {
         guard case .array = try value() else { return false }
         try beginArray()
         return true
     }
 
-    /// Reads the next value, and returns its member by the names on the way to it; null if there is none.
+    /// Reads the next value and returns its member at a path of names; null if there is none.
     fileprivate mutating func member(_ names: ArraySlice<String>) throws -> Value {
         guard let name = names.first else { return try documentValue() }
         let token = try value()
@@ -84,7 +84,7 @@ extension JSONReader {
         span.isEscaped ? text(span).hasSameBytes(as: name) : reads(span, name)
     }
 
-    /// Reads the next value; an object or an array is returned as a document.
+    /// Reads the next value; an object or array is returned as a document.
     fileprivate mutating func documentValue() throws -> Value {
         let token = try value()
         switch token {
@@ -99,9 +99,10 @@ extension JSONReader {
         }
     }
 
-    /// Returns a number: whole if it has no fraction, however it is written, and otherwise as exact as possible.
+    /// Returns a number: an integer if it has no fraction, regardless of its spelling, and
+    /// otherwise as exact as possible.
     ///
-    /// Null if it is beyond the range of a double.
+    /// Returns null if the number is outside the range of a double.
     private func number(_ range: Range<Int>) -> Value {
         if let whole = integer(range) { return .integer(whole) }
         let text = text(range)

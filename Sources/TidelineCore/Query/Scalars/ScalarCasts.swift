@@ -1,7 +1,8 @@
-// ScalarCasts: casts in memory and, registered as tl_*, in SQLite.
+// ScalarCasts: casts in memory and, registered as `tl_*` functions, in SQLite.
 //
-// A cast that fails returns null. Numbers lose their fraction when cast to whole ones; a string is read as a literal of
-// the type, and any value can be cast to its text in an answer.
+// A failed cast returns null. A number that is cast to an integer type loses its fraction. A string
+// is read as a literal of the target type. Any value can be cast to the text that it has in an
+// answer.
 
 import Foundation
 
@@ -19,7 +20,7 @@ package enum ScalarCasts {
         case .time: time(value)
         case .dateTime: instant(value)
         case .binary: binary(value)
-        // No name of a type stands for these.
+        // No type name in a query refers to these.
         case .null, .json, .enumeration, .any: .null
         }
     }
@@ -100,7 +101,7 @@ package enum ScalarCasts {
         case .number: return value
         case .decimal(let number): return .number(DecimalText.double(number))
         case .string(let text):
-            // `Double` would also read hexadecimal digits and words.
+            // `Double` would also read hexadecimal digits and words such as `nan`.
             guard text.utf8.allSatisfy({ DecimalText.isDigit($0) || "+-.eE".utf8.contains($0) }),
                 let number = Double(text), number.isFinite
             else { return .null }

@@ -8,19 +8,19 @@ package enum DatePart {
     case hour
     case minute
     case second
-    /// The part of the second, at least 0 and less than 1.
+    /// The fraction of the second, at least 0 and less than 1.
     case fraction
     /// The offset from UTC in minutes.
     case offset
-    /// The whole day.
+    /// The date without the time of day.
     case date
-    /// The whole time of day.
+    /// The time of day without the date.
     case time
 }
 
 /// The functions that return parts of instants, days and times of day, all in UTC.
 package enum ScalarDates {
-    /// Returns a part of an instant, in microseconds since 1970.
+    /// Returns a part of an instant, which is given in microseconds since 1970.
     package static func part(_ part: DatePart, ofInstant microseconds: Int64) -> Value {
         let (days, micros) = split(microseconds)
         let day = { Timestamp.civil(days: days) }
@@ -38,7 +38,7 @@ package enum ScalarDates {
         }
     }
 
-    /// Returns a part of a string: a day, a time of day, or an instant.
+    /// Returns a part of a string that is a day, a time of day, or an instant.
     package static func part(_ part: DatePart, ofText text: String) -> Value {
         if let timestamp = Timestamp(text) {
             return self.part(part, ofInstant: timestamp.microseconds)

@@ -6,10 +6,10 @@ import Foundation
 package enum ScalarFunctions {
     /// Applies a function.
     ///
-    /// Conditions on null are false, and other functions of null are null.
+    /// Conditions on null are false; other functions of null return null.
     ///
-    /// Precondition: as many arguments as the function takes (`Function.arity`). `now` has no value. `pattern`
-    /// is the pattern of a `matchesPattern`, if it is already compiled.
+    /// Precondition: the number of arguments fits the function (`Function.arity`). `now` has no
+    /// value. `pattern` is the compiled pattern of a `matchesPattern` call, if there is one.
     package static func apply(
         _ function: Function,
         _ arguments: [Value],
@@ -59,7 +59,7 @@ package enum ScalarFunctions {
         name.text.flatMap { EdmType(rawValue: $0) }
     }
 
-    /// Evaluates a condition on two strings; false if an argument is not a string.
+    /// Evaluates a condition on two strings; false if either argument is not a string.
     private static func condition(
         _ arguments: [Value],
         _ holds: (String, String) -> Bool

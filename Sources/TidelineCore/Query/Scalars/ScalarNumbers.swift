@@ -1,7 +1,7 @@
-// ScalarNumbers: arithmetic in memory and, registered as tl_*, in SQLite.
+// ScalarNumbers: arithmetic in memory and, registered as `tl_*` functions, in SQLite.
 //
-// Integers stay integers, decimals with decimals and integers stay exact, everything else is a
-// double. An operation without a result returns null: a null operand, division by zero, overflow.
+// Integers stay integers, decimals stay exact (also together with integers), and all other results
+// are doubles. The result is null if an operand is null, if the divisor is zero, or on overflow.
 
 import Foundation
 
@@ -57,7 +57,7 @@ package enum ScalarNumbers {
         }
     }
 
-    /// Rounds a number to an integer; integers are returned unchanged.
+    /// Rounds a number to an integer; returns integers unchanged.
     package static func round(_ value: Value, _ rounding: Rounding) -> Value {
         switch value {
         case .integer: value
@@ -95,7 +95,7 @@ package enum ScalarNumbers {
         case .div: (result, isOverflow) = one.dividedReportingOverflow(by: two)
         case .divby: return real(.div, Double(one), Double(two))
         case .mod:
-            // For the least integer and -1 the quotient overflows, the remainder does not.
+            // For the smallest integer and -1, the quotient overflows, but the remainder does not.
             if two == -1 { return .integer(0) }
             (result, isOverflow) = one.remainderReportingOverflow(dividingBy: two)
         }
@@ -134,7 +134,7 @@ package enum ScalarNumbers {
 
     /// Returns the product; products below 1e-38 become zero, see `fitted(_:)`.
     ///
-    /// Foundation traps if the sum of the exponents is less than the smallest exponent.
+    /// Foundation traps if the sum of the exponents is below the smallest exponent.
     private static func product(_ one: Decimal, _ two: Decimal) -> Decimal {
         one.exponent + two.exponent < leastExponent ? 0 : one * two
     }
@@ -142,7 +142,7 @@ package enum ScalarNumbers {
     /// The smallest exponent of a decimal.
     private static let leastExponent = -128
 
-    /// Rounds to the number of digits that a decimal's string can have; 7 / 3 has one more.
+    /// Rounds to the number of digits that a decimal's string can have; 7 / 3 has one digit more.
     private static func fitted(_ value: Decimal) -> Decimal {
         let text = DecimalText.canonical(value.magnitude)
         let whole = text.utf8.prefix { $0 != UInt8(ascii: ".") }

@@ -1,13 +1,14 @@
-// ScalarText: text functions in memory and, registered as tl_*, in SQLite.
+// ScalarText: text functions in memory and, registered as `tl_*` functions, in SQLite.
 //
-// UTF-8 is searched as bytes: a match of whole strings begins and ends between scalars. Counts are counts of Unicode
-// scalars.
+// Searches compare UTF-8 bytes, because a match of a whole string always begins and ends between
+// scalars. Lengths and positions count Unicode scalars.
 
 /// The text functions of queries.
 package enum ScalarText {
-    /// The maximum number of bytes of a string that `concat` and `replace` return; a longer one is null.
+    /// The maximum number of bytes in a string that `concat` or `replace` returns; a longer result
+    /// is null.
     ///
-    /// Calls can be nested, and each could multiply the length by a hundred.
+    /// Calls can be nested, and each call could multiply the length by a hundred.
     package static let bytesMax = 8 << 20
 
     package static func contains(_ text: String, _ part: String) -> Bool {
@@ -26,13 +27,14 @@ package enum ScalarText {
         Int64(text.unicodeScalars.count)
     }
 
-    /// Returns the number of scalars before the first match; -1 if there is none.
+    /// Returns the number of scalars before the first match; -1 if there is no match.
     package static func index(of part: String, in text: String) -> Int64 {
         guard let offset = offset(of: part, in: text) else { return -1 }
         return Int64(text.utf8.prefix(offset).count { $0 & 0xC0 != 0x80 })
     }
 
-    /// Returns at most `count` scalars from the 0-based `start`; positions outside of the string are ignored.
+    /// Returns at most `count` scalars from the 0-based `start`; ignores positions outside the
+    /// string.
     package static func substring(_ text: String, from start: Int64, count: Int64?) -> String {
         let scalars = text.unicodeScalars
         let rest = scalars.dropFirst(Int(clamping: max(0, start)))
@@ -45,7 +47,7 @@ package enum ScalarText {
         text.utf8.count + other.utf8.count > bytesMax ? nil : text + other
     }
 
-    /// Replaces every match from left to right; an empty `part` has no match.
+    /// Replaces every match from left to right; an empty `part` never matches.
     ///
     /// Returns nil if the result is too long.
     package static func replace(_ text: String, _ part: String, by other: String) -> String? {
@@ -69,10 +71,10 @@ package enum ScalarText {
         }
     }
 
-    /// Converts to lower case by full Unicode rules, the same in every locale.
+    /// Converts to lower case by the full Unicode rules, regardless of locale.
     package static func lower(_ text: String) -> String { text.lowercased() }
 
-    /// Converts to upper case by full Unicode rules, the same in every locale.
+    /// Converts to upper case by the full Unicode rules, regardless of locale.
     package static func upper(_ text: String) -> String { text.uppercased() }
 
     /// Removes Unicode white space at both ends.

@@ -39,7 +39,7 @@ package final class StoreMetrics: Sendable {
     package let cascadeFailures = Counter()
     /// The number of seconds that the most advanced table clock is ahead of the wall clock.
     package let clockAhead = Counter()
-    /// 1 while the wall clock is doubted, so that no expired rows are removed.
+    /// 1 while the wall clock is not trusted; expired rows are then not removed.
     package let clockDoubted = Counter()
 
     package init() {}

@@ -1,11 +1,11 @@
-// WorldDevice+Sync: manual and automatic sync of a simulated device, and how its user resolves rejected operations
-// and lost rows.
+// WorldDevice+Sync: the manual and automatic sync of a simulated device, and its user's decisions
+// about rejected operations and lost rows.
 
 import Tideline
 import TidelineCore
 
 extension WorldDevice {
-    /// Pushes and pulls; failures are ignored, as in an app without network.
+    /// Pushes and pulls; ignores failures, like an app that is offline.
     func sync() async throws {
         do {
             try await client().syncContext.push()
@@ -18,10 +18,10 @@ extension WorldDevice {
         do {
             try await pull()
         } catch let error as SyncError {
-            // Offline: the next round pulls.
+            // The device is offline, so the next round pulls.
             if error.code == .unauthorized { noteParked("A pull requires a sign-in.") }
         } catch is PushError {
-            // The push inside the pull failed or was rejected: the next round resolves it.
+            // The push that the pull started failed or was rejected; the next round handles it.
         }
     }
 
@@ -30,7 +30,7 @@ extension WorldDevice {
         do {
             _ = try await client().syncContext.push()
         } catch is PushError {
-            // The push of the row that the server cannot process fails.
+            // The push fails because of the row that the server cannot process.
         }
         do {
             try await pull()
@@ -52,10 +52,10 @@ extension WorldDevice {
 
     fileprivate static let highRank = 60
 
-    /// Returns whether a row of the server should be on this device.
+    /// Returns whether a server row should be on this device.
     func pulls(_ row: Row) -> Bool { !queries(matching: row).isEmpty }
 
-    /// The ids of the queries that match a row.
+    /// Returns the ids of the queries that match a row.
     func queries(matching row: Row) -> Set<String> {
         guard pullsPart else { return ["world"] }
         var ids: Set<String> = []
@@ -64,7 +64,8 @@ extension WorldDevice {
         return ids
     }
 
-    /// Resolves rejected operations and lost rows: some in favor of the device, some of the server.
+    /// Resolves rejected operations and lost rows, some in favor of the device and some in favor of
+    /// the server.
     func resolveErrors() async throws {
         if try client().currentSyncStatus == .blocked(by: .signIn) {
             noteParked("Automatic sync requires a sign-in.")
@@ -88,20 +89,21 @@ extension WorldDevice {
                     resolved([row.itemID])
                 } else {
                     story?.add(name, "discards the lost row \(row.itemID)")
-                    // Noted first, because the row may disappear at once.
+                    // This is recorded first, because the row may disappear immediately.
                     resolved([row.itemID])
                     try await row.discard()
                     forget(row.itemID)
                 }
             } catch let failure as SyncError where failure.code == .notFound {
-                // The server has the row again, or it was edited.
+                // The server has the row again, or the row was edited.
             }
         }
     }
 
     private func resolveRejections() async throws {
         for error in try await client().syncContext.operationErrors() {
-            // A conflict that a follow-up read found has the status of the response that was unclear.
+            // A conflict that a follow-up read found has the status of the earlier, unclear
+            // response.
             let wasRead = error.statusCode.map { $0 < 300 } ?? false
             let isConflict = error.serverItem != nil || error.serverCopy == .deleted || wasRead
             if let status = error.statusCode, !isConflict, !rejections.contains(status) {
@@ -124,12 +126,12 @@ extension WorldDevice {
                     forget(error.itemID)
                 }
             } catch let failure as SyncError where failure.code == .notFound {
-                // An edit of the row released the operation in the meantime.
+                // An edit of the row unparked the operation in the meantime.
             }
         }
     }
 
-    /// Returns the policy of automatic sync: the queries to pull, and the interval.
+    /// Returns the policy for automatic sync: the queries to pull, and the interval.
     static func policy(pullsPart: Bool) throws -> SyncPolicy {
         var policy = SyncPolicy()
         policy.interval = .seconds(30)
@@ -142,15 +144,15 @@ extension WorldDevice {
         return policy
     }
 
-    /// Purges the table and pulls all rows, because the original servers do not report the rows that left a
-    /// query.
+    /// Purges the table and pulls all rows, because the original servers do not report rows that no
+    /// longer match a query.
     func purgeAndPull() async throws {
         let items = try client().syncTable(WorldItem.self)
         try await items.purge()
         try await pull()
     }
 
-    /// Returns the ids of the queries that were read to their end at least once.
+    /// Returns the ids of the queries that have been read to the end at least once.
     func queriesRead() async throws -> Set<String> {
         let rows = try await disk.plainStore().read {
             try $0.rows(TableQuery(), in: "MS_TableConfig")
@@ -160,7 +162,7 @@ extension WorldDevice {
             guard let key = row["key"]?.text, case .integer(let type) = row["keyType"] else {
                 continue
             }
-            // The account follows the id.
+            // The id is followed by the account.
             let id = String(key.prefix { $0 != "@" })
             if type == QueryHold.numberType { begun.insert(id) }
             if type == QueryHold.formerType, row["value"]?.text == "0" { unfinished.insert(id) }
@@ -168,7 +170,8 @@ extension WorldDevice {
         return begun.subtracting(unfinished)
     }
 
-    /// Returns the rows of pending operations that neither were rejected nor depend on a rejected one.
+    /// Returns the ids of rows with pending operations that were not rejected and do not depend on
+    /// a rejected operation.
     func unblockedRows() async throws -> [String] {
         let operations = try await client().syncContext.pendingOperations()
         return WorldQueue.unblocked(operations).map(\.itemID)

@@ -1,9 +1,10 @@
-// WorldDevice+Transactions: edits of several rows in one transaction.
+// WorldDevice+Transactions: edits of several rows in a single transaction.
 
 import Tideline
 
 extension WorldDevice {
-    /// Draws the other rows that the user changes in the same transaction as a row; nil for no transaction.
+    /// Draws the other rows that the user changes in the same transaction as the given row; nil for
+    /// no transaction.
     func otherRowsToEdit(with id: String, among ids: [String]) -> [String]? {
         draw { generator in
             guard generator.chance(30) else { return nil }
@@ -12,7 +13,7 @@ extension WorldDevice {
         }
     }
 
-    /// Sets the same text in several rows in one transaction, and inserts the rows that do not exist.
+    /// Sets the same text in several rows in one transaction, and inserts rows that do not exist.
     func editTogether(_ ids: [String]) async throws {
         let text = nextText()
         let client = try client()

@@ -5,7 +5,8 @@ import Synchronization
 import Tideline
 import TidelineCore
 
-/// A simulated device with a disk, a client that can be killed and restarted, and a user who edits rows.
+/// A simulated device with a disk, a client that can be killed and restarted, and a user who edits
+/// rows.
 final class WorldDevice: Sendable {
     /// The last edit of a row by the user.
     enum LastEdit: Sendable, Hashable {
@@ -17,29 +18,29 @@ final class WorldDevice: Sendable {
         var generator: SeededGenerator
         var lastEdits: [String: LastEdit] = [:]
         var lastRanks: [String: Int] = [:]
-        /// Rows whose last edit was made while one of their operations was in flight.
+        /// Rows whose last edit happened while one of their operations was in flight.
         var inFlight: Set<String> = []
         var edits = 0
         var client: SyncClient?
         /// The task of automatic sync.
         var running: Task<Void, any Error>?
-        /// Copies of rows that a screen shows, by id.
+        /// Copies of rows that a screen shows, by row id.
         var copies: [String: any WorldRecord] = [:]
         var copying: SeededGenerator
-        /// The states whose records have changed the text of their row.
+        /// The states whose records have already changed the text of their row.
         var textsSet: Set<String> = []
-        /// The network as the running app reaches it.
+        /// The running app's connection to the network.
         var line: WorldLine?
         /// The number of times that the app was started.
         var starts = 0
-        /// An operation that was parked although the server had not rejected it.
+        /// A description of an operation that was parked although the server had not rejected it.
         var wronglyParked: String?
-        /// Whether another device got a copy of this device's file.
+        /// Whether another device received a copy of this device's file.
         var wasCopied = false
         /// The device whose file was copied; set on both devices.
         var copiedFrom: String?
         var lost = LostRowCheck()
-        /// A restore of the server while the device was down.
+        /// A restore of the server that happened while the app was not running.
         var missedRestore: ServerRecorder.Restore?
     }
 
@@ -52,7 +53,7 @@ final class WorldDevice: Sendable {
     private let copies: WorldPlan.Copies?
     private let nests: Bool
     let transacts: Bool
-    /// The statuses with which the server of this simulation rejects operations.
+    /// The statuses with which the server rejects operations in this simulation.
     let rejections: Set<Int>
     /// The policy for rows that a restored server lost.
     let lostRows: LostRowPolicy
@@ -119,21 +120,21 @@ final class WorldDevice: Sendable {
     var isStarted: Bool { state.withLock { $0.client != nil } }
     var wasCopied: Bool { state.withLock { $0.wasCopied } }
     var wronglyParked: String? { state.withLock { $0.wronglyParked } }
-    /// Rows that the restored server lost, and that disappeared or were not reported.
+    /// Rows that the restored server lost and that disappeared or were not reported to the user.
     var silentlyLost: Set<String> {
         let changed = recorder.changedSinceRestore
         return state.withLock { $0.lost.silentlyLost(changed: changed) }
     }
 
-    /// Restarts the app, a client on the same disk; a running one is killed.
+    /// Starts the app with a new client on the same disk; kills the app first if it is running.
     func start() async throws {
         try await kill()
         story?.add(name, "starts")
-        // Small pages, so that few rows make several pages of growing size.
+        // Uses small pages, so that a few rows fill several pages of growing size.
         var limits = SyncLimits()
         limits.pageRowsFirst = 2
         limits.pageRowsMax = 8
-        // The simulated network reads and changes batches, so they must not be compressed.
+        // Disables compression, because the simulated network reads and changes batches.
         limits.compressedBatchBytesMin = .max
         let line = WorldLine(network)
         let client = SyncClient(
@@ -166,7 +167,7 @@ final class WorldDevice: Sendable {
         state.withLock { $0.running = running }
     }
 
-    /// Runs a task when the phone is unlocked.
+    /// Runs a task once the phone is unlocked.
     private func whileUnlocked(_ body: () async throws -> Void) async throws {
         while true {
             do {
@@ -193,14 +194,14 @@ final class WorldDevice: Sendable {
 
     /// Ends the app.
     ///
-    /// An app with a file ends immediately: the file is copied in its current state, and later writes of the
-    /// app affect neither the copy nor the network.
+    /// If the device has a file, the app ends immediately: the file is copied in its current state.
+    /// Later writes of the ended app affect neither the copy nor the network.
     func kill() async throws {
         let (client, line) = state.withLock { ($0.client, $0.line) }
         if client != nil, disk.isFile {
             try disk.copy()
             line?.cut()
-            // The killed app still runs, but no device uses it.
+            // The killed app is still running, but no device uses it.
             state.withLock { $0.client = nil }
         }
         try await stop()
@@ -240,19 +241,19 @@ final class WorldDevice: Sendable {
         } catch let error as SyncError
             where error.code == .alreadyExists || error.code == .notFound
         {
-            // A pull happened between reading the row and changing it.
+            // A pull took place after the row was read and before it was changed.
         } catch let error as SyncError where error.code == .storeNotInitialized {
             // The app was killed.
         } catch let error as SyncError where error.code == .storeUnavailable {
             // The phone is locked, so the app shows an error.
         }
-        // An app that was killed in the meantime may or may not have stored the edit.
+        // If the app was killed in the meantime, it may or may not have stored the edit.
         guard state.withLock({ $0.starts != starts || $0.client == nil }) else { return }
         for id in edited { forget(id) }
         resolved(edited)
     }
 
-    /// The text of the next edit.
+    /// Returns the text for the next edit.
     func nextText() -> String {
         state.withLock { state in
             state.edits += 1
@@ -274,7 +275,7 @@ final class WorldDevice: Sendable {
         switch (stored != nil, dice) {
         case (false, ..<70):
             story?.add(name, "inserts \(id) with text \(text)")
-            // The user closes a screen that shows the row as it was before it was deleted.
+            // The user closes a screen that shows the row in its state before the delete.
             state.withLock { $0.copies[id] = nil }
             try await todos.insert(WorldItem(id: id, text: text))
             keepInserted(id, text)
@@ -290,7 +291,7 @@ final class WorldDevice: Sendable {
             }
             recorder.deletes(id, by: name)
             try await todos.delete(id: id)
-            // A row that the server never had, or that it lost, may disappear silently.
+            // A row that the server never had, or that the server lost, may disappear silently.
             let isOnServer =
                 stored?.version != nil && !isInsert && lost.map { $0.serverItem != nil } ?? true
             note(id, isOnServer ? .deleted : nil)
@@ -312,10 +313,11 @@ final class WorldDevice: Sendable {
         if stored != nil { resolved([id]) }
     }
 
-    /// The distance between ranks of one device; the last digit of a rank is the index of the device.
+    /// The distance between two ranks of one device; the last digit of a rank is the device's
+    /// index.
     static let rankStep = 10
 
-    /// Changes columns that only the comparison at the end checks.
+    /// Changes columns that only the final comparison checks.
     private func editOtherColumns(_ id: String, _ todos: SyncTable<WorldItem>) async throws {
         let depth = nests ? copyDraw { Int.random(in: 1...64, using: &$0) } : nil
         guard let depth else {
@@ -331,7 +333,7 @@ final class WorldDevice: Sendable {
         state.withLock { body(&$0.copying) }
     }
 
-    /// Keeps a copy of an inserted record, which has no state, for a later edit.
+    /// Keeps a copy of an inserted record, which names no state, for a later edit.
     private func keepInserted(_ id: String, _ text: String) {
         guard let copies, copyDraw({ $0.chance(50) }) else { return }
         let record: any WorldRecord =
@@ -342,7 +344,8 @@ final class WorldDevice: Sendable {
         state.withLock { $0.copies[id] = record }
     }
 
-    /// Changes and stores a copy that was read some time ago; returns false if the user edits the current row instead.
+    /// Changes and stores a copy that was read earlier; returns false if the user edits the current
+    /// row instead.
     private func editsCopy(
         of id: String,
         over current: Row?,
@@ -374,7 +377,7 @@ final class WorldDevice: Sendable {
         _ table: SyncTable<Record>,
         _ change: (inout any WorldRecord) -> Void
     ) async throws -> Bool {
-        // From time to time a list is reloaded, with all its rows.
+        // From time to time, a list reloads all of its rows.
         if copyDraw({ $0.chance(30) }) {
             for record in try await table.read() {
                 let isKept = copyDraw { $0.chance(50) }
@@ -392,7 +395,8 @@ final class WorldDevice: Sendable {
         let text = copy.text
         change(&copy)
         guard let record = copy as? Record else { return false }
-        // Noted before the update, because a device that syncs automatically may send it at once.
+        // This is recorded before the update, because a device with automatic sync may send the
+        // update immediately.
         let before = try current?.decode(Record.self)
         let isNoted =
             copy.text == text && mayKeepText(of: record, over: before)
@@ -406,35 +410,35 @@ final class WorldDevice: Sendable {
         }
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
-        // If the copy was older than this device's last edit, it replaced that edit.
+        // If the copy was older than this device's last edit, the copy has replaced that edit.
         note(id, isOwn(stored.text) ? .text(stored.text) : nil)
         noteRank(id, stored.rank.flatMap { $0 % Self.rankStep == Int(name.dropFirst()) ? $0 : nil })
         return true
     }
 
-    /// Whether the text of a record may replace a later text of its user.
+    /// Returns whether the text of a record may replace a later text of the same user.
     ///
-    /// A record that was read after an unsent update names the state before it, so its text counts as an edit. See
-    /// "Updates of older records" in docs/local-rows.md.
+    /// A record that was read after an unsent update names the state before the update, so its text
+    /// counts as an edit. See "Updates of older records" in docs/local-rows.md.
     private func mayKeepText<Record: WorldRecord>(
         of record: Record,
         over current: Record?
     ) -> Bool {
         guard let current, current.text != record.text, isOwn(current.text), isOwn(record.text)
         else { return false }
-        // The update is not pushed yet, or an earlier record of the state changed the text, or the record was read
-        // after an unsent update.
+        // The update has not been pushed yet, an earlier record with the same state changed the
+        // text, or the record was read after an unsent update.
         return current.state == record.state
             || state.withLock { $0.textsSet.contains(Self.stateKey(of: record)) }
             || recorder.hadOtherText(than: record.text, record.id, in: record.state, name)
     }
 
-    /// The id of a record and the state that it names.
+    /// Returns a key for the id of a record and the state that the record names.
     private static func stateKey(of record: some WorldRecord) -> String {
         "\(record.id) \(record.state ?? "")"
     }
 
-    /// Whether this device's user wrote a text.
+    /// Returns whether this device's user wrote a text.
     private func isOwn(_ text: String) -> Bool { text.hasPrefix(name + "-") }
 
     func note(_ id: String, _ edit: LastEdit?) {
@@ -454,14 +458,14 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// Records that the app discarded its changes of a row in favor of the server's row.
+    /// Records that the app discarded its changes to a row in favor of the server's row.
     func forget(_ id: String) {
         transactions.giveUp(id, by: name)
         note(id, nil)
         noteRank(id, nil)
     }
 
-    /// Records that the file was replaced with an older one, which lacks the user's later changes.
+    /// Records that the file was replaced with an older file, which lacks the user's later changes.
     func forgetAll() {
         transactions.giveUpAll(by: name)
         state.withLock { state in
@@ -472,10 +476,12 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// Records that the user resolved or changed rows of the file, so they need not be as the server had them.
+    /// Records that the user resolved or changed rows in the file, so the rows do not have to match
+    /// the server's earlier rows.
     func resolved(_ ids: [String]) { state.withLock { $0.lost.resolved(ids) } }
 
-    /// Records that the file does not have a row: if the restored server lost it, only a later change may remove it.
+    /// Records that the file does not have a row; if the restored server lost the row, only a later
+    /// change may remove it.
     func noteVanished(_ id: String) {
         let changed = recorder.changedSinceRestore
         state.withLock { $0.lost.isMissing(id, changed: changed) }
@@ -487,14 +493,14 @@ final class WorldDevice: Sendable {
         for id in ids { transactions.changed(id, copiedFrom: source) }
     }
 
-    /// Records which rows of the file a restored server lost.
+    /// Records which rows in the file a restored server has lost.
     ///
-    /// If the app is not running, its file is read when it starts.
+    /// If the app is not running, its file is read at the next start.
     func noteRestore(_ restore: ServerRecorder.Restore) async throws {
         if isStarted {
             try await noteLost(restore)
         } else {
-            // A response that was on its way does not reach the next run of the app.
+            // A response that was in flight does not reach the next run of the app.
             state.withLock { state in
                 state.missedRestore = restore
                 state.missedRestore?.removals = PageRemovals()
@@ -502,10 +508,10 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// Records which rows of the file were lost.
+    /// Records which rows in the file were lost.
     ///
-    /// A row that the server has with the same values in an older version is not lost. A page that was on its way may
-    /// remove a row.
+    /// A row is not lost if the server has an older version of it with the same values. A page that
+    /// was in flight may still remove a row.
     private func noteLost(_ restore: ServerRecorder.Restore) async throws {
         let removed = restore.removals[name]
         guard lostRows != .discard else { return }
@@ -516,8 +522,8 @@ final class WorldDevice: Sendable {
         }
         let read = try await queriesRead()
         let lost = try await rows().filter { row in
-            // A response from before the restore may remove a row that matches no query. A query that was never read to
-            // its end has no member rows yet.
+            // A response from before the restore may remove a row that matches no query. A query
+            // that has never been read to the end has no member rows yet.
             let item = try row.decode(WorldItem.self)
             guard !queries(matching: try Row(item)).isDisjoint(with: read),
                 !restore.items.contains(item)
@@ -530,7 +536,8 @@ final class WorldDevice: Sendable {
         state.withLock { $0.lost.restored(without: Set(lost.map(\.id))) }
     }
 
-    /// Records an operation that is parked although the server never rejects operations in this way.
+    /// Records an operation that is parked although the server never rejects operations in this
+    /// way.
     func noteParked(_ text: String) {
         state.withLock { $0.wronglyParked = $0.wronglyParked ?? text }
     }
@@ -539,7 +546,7 @@ final class WorldDevice: Sendable {
 
     /// Gives another device a copy of the killed app's file.
     func copyFile(to other: WorldDevice) throws {
-        // If the other device has waited too long, it has a file of its own.
+        // If the other device has waited too long, it already has its own file.
         guard try disk.copyFile(to: other.disk) else { return }
         story?.add(name, "is copied to \(other.name)")
         state.withLock { state in
@@ -551,7 +558,7 @@ final class WorldDevice: Sendable {
         recorder.copied(from: name, to: other.name)
     }
 
-    /// Backs up the killed app's file, or restores the last backup.
+    /// Backs up the killed app's file, or restores the most recent backup.
     func restoreOrBackUp() throws {
         guard disk.isFile else { return }
         if draw({ $0.chance(40) }), try disk.restoreBackup() {
@@ -569,8 +576,8 @@ final class WorldDevice: Sendable {
         return try await disk.plainStore().read { try $0.rows(wanted, in: WorldItem.tableName) }
     }
 
-    /// Returns rows that contradict their queued operation: a deleted row that exists, or another row that is
-    /// missing.
+    /// Returns the rows that contradict their queued operation: a deleted row that exists, or any
+    /// other row that is missing.
     func tornRows() async throws -> [String] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]

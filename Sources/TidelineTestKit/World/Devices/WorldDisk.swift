@@ -4,7 +4,8 @@ import Foundation
 import Synchronization
 import Tideline
 
-/// The disk of a simulated device; a disk of files has a temporary directory, which is removed with it.
+/// The disk of a simulated device; if it has files, their temporary directory is removed with the
+/// disk.
 final class WorldDisk: Sendable {
     private struct State {
         var store: (any LocalStore)?
@@ -40,7 +41,8 @@ final class WorldDisk: Sendable {
         return directory
     }
 
-    /// The parent of all directories, in memory if possible, because each commit waits for the disk.
+    /// The parent of all directories; it is in memory if possible, because each commit waits for
+    /// the disk.
     private static let parent: URL = {
         let memory = "/dev/shm"
         return FileManager.default.isWritableFile(atPath: memory)
@@ -49,7 +51,7 @@ final class WorldDisk: Sendable {
 
     var isFile: Bool { directory != nil }
 
-    /// Returns the store for an app, which cannot use it while the phone is locked.
+    /// Returns a store that an app cannot use while the phone is locked.
     func store() throws -> any LocalStore {
         LockedStore(try plainStore()) { [weak self] in
             self?.state.withLock { $0.isLocked } ?? false
@@ -59,7 +61,7 @@ final class WorldDisk: Sendable {
     /// Locks or unlocks the phone.
     func setLocked(_ isLocked: Bool) { state.withLock { $0.isLocked = isLocked } }
 
-    /// Returns the store, which works while the phone is locked; a file is opened on first use.
+    /// Returns a store that works even while the phone is locked; a file is opened on first use.
     func plainStore() throws -> any LocalStore {
         try state.withLock { state in
             if let store = state.store { return store }
@@ -85,10 +87,10 @@ final class WorldDisk: Sendable {
         }
     }
 
-    /// Copies the closed file, as a backup of the phone does.
+    /// Copies the closed file, like a backup of the phone.
     func backUp() throws { try copyFile(named: "backup") }
 
-    /// Replaces the store with the file of the last backup.
+    /// Replaces the store with the file of the most recent backup.
     ///
     /// - Returns: Whether there was a backup.
     func restoreBackup() throws -> Bool {
@@ -103,7 +105,7 @@ final class WorldDisk: Sendable {
         }
     }
 
-    /// Copies the closed file to another disk, unless that disk has a store already.
+    /// Copies the closed file to another disk, unless that disk already has a store.
     ///
     /// - Returns: Whether the file was copied.
     func copyFile(to other: WorldDisk) throws -> Bool {

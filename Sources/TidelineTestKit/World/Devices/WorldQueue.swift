@@ -1,13 +1,14 @@
-// WorldQueue: which operations can be sent.
+// WorldQueue: finds the operations that can be sent.
 
 package import Tideline
 
-/// A search for the operations of a queue that no rejected operation blocks.
+/// A search for queued operations that no rejected operation blocks.
 package enum WorldQueue {
-    /// Returns the operations that are not parked and do not depend on a parked one.
+    /// Returns the operations that are not parked and do not depend on a parked operation.
     ///
-    /// An operation depends on the earlier operations of its row, on the rest of its atomic group, and on the
-    /// dependencies of all of these, because groups that share a row are sent one after the other (docs/sync.md).
+    /// An operation depends on earlier operations of its row, on the rest of its atomic group, and
+    /// on the dependencies of all of these. The reason is that groups that share a row are sent one
+    /// after the other (docs/sync.md).
     package static func unblocked(_ operations: [PendingOperation]) -> [PendingOperation] {
         var blocked = operations.filter(\.isParked)
         while true {

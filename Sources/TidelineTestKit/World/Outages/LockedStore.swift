@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 import Tideline
 
-/// A store that is temporarily unusable, like a protected file on a locked phone.
+/// A store that is temporarily unavailable, like a protected file on a locked phone.
 final class LockedStore: LocalStore {
     private let inner: any LocalStore
     private let isLocked: @Sendable () -> Bool
@@ -19,9 +19,9 @@ final class LockedStore: LocalStore {
 
     private func check() throws { if isLocked() { throw POSIXError(.EPERM) } }
 
-    /// Throws if a transaction fails at its start.
+    /// Throws if the transaction fails at its start.
     ///
-    /// Every second one fails at its end instead, and is rolled back.
+    /// Every second transaction fails at its end instead, and is rolled back.
     private func checkBegin() throws {
         guard isLocked() else { return }
         let count = failures.withLock { failures in

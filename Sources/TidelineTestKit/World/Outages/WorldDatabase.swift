@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
 
-/// The server of a simulation with a database file, which can be restored from a backup.
+/// The server of a simulation with a database file that can be restored from a backup.
 final class WorldDatabase: Transport {
     /// Starts a server with a table store.
     typealias Start = @Sendable (any TableStore) async throws -> InProcessServer
@@ -16,7 +16,7 @@ final class WorldDatabase: Transport {
         var transport: InProcessTransport
         var file: String
         var backup: String?
-        /// The number of files.
+        /// The number of database files so far.
         var count = 0
         /// The event streams, which end with the server.
         var streams: [Int: AsyncThrowingStream<[UInt8], any Error>.Continuation] = [:]
@@ -57,7 +57,7 @@ final class WorldDatabase: Transport {
         }
     }
 
-    /// Continues with the backup, as after `tideline restore`.
+    /// Continues with the backup, which simulates `tideline restore`.
     func restore() async throws {
         let file = try state.withLock { state -> String? in
             guard let backup = state.backup else { return nil }

@@ -1,10 +1,11 @@
-// WorldSignIn: the account of a simulated device, whose tokens expire and are sometimes not renewable.
+// WorldSignIn: the sign-in of a simulated device; its tokens expire and sometimes cannot be
+// renewed.
 
 import Foundation
 import Synchronization
 import Tideline
 
-/// An authentication whose tokens contain their expiration time, as JSON Web Tokens do.
+/// An authentication whose tokens contain their expiration time, like JSON Web Tokens.
 final class WorldSignIn: Authentication {
     private struct State {
         var generator: SeededGenerator
@@ -20,7 +21,7 @@ final class WorldSignIn: Authentication {
         state = Mutex(State(generator: SeededGenerator(seed: seed ^ 0x746F_6B65)))
     }
 
-    /// The account of all devices, which belong to the same user.
+    /// The account of all devices, because all of them belong to the same user.
     let accountID: String? = "user"
 
     /// Makes the token server unreachable, or reachable again.
@@ -39,7 +40,7 @@ final class WorldSignIn: Authentication {
         }
     }
 
-    /// Whether a request has an expired token.
+    /// Returns whether a request has an expired token.
     static func isExpired(_ request: TransportRequest, at now: Int64) -> Bool {
         guard let field = request.headers["Authorization"],
             let start = field.firstRange(of: "expires-"),

@@ -3,15 +3,16 @@
 import Synchronization
 import Tideline
 
-/// A store that fails from some transaction on, as if its process were killed.
+/// A store that fails permanently, starting with a chosen transaction, as if its process had been
+/// killed.
 ///
-/// The next process uses another one, with the same content.
+/// The next process uses a new store with the same content.
 final class KillableStore: LocalStore {
     struct Killed: Error {}
 
     private enum Life {
         case running
-        /// The process is killed after this many further transactions that write.
+        /// The process will be killed after this many further write transactions.
         case ending(writes: Int, storesLast: Bool)
         case killed
     }
@@ -27,11 +28,12 @@ final class KillableStore: LocalStore {
         }
     }
 
-    /// Kills the process soon.
+    /// Kills the process after some more write transactions.
     ///
     /// - Parameters:
-    ///   - writes: The number of transactions that are still stored.
-    ///   - storesLast: Whether the process is killed right after the last of them, and not before the next one.
+    ///   - writes: The number of transactions until then.
+    ///   - storesLast: Whether the process is killed right after the last transaction is stored,
+    ///     rather than before the next one.
     func kill(afterWrites writes: Int, storesLast: Bool) {
         life.withLock { $0 = .ending(writes: writes, storesLast: storesLast) }
     }

@@ -1,10 +1,10 @@
-// RelationDevice: a device of a simulation of related rows, whose app can be killed and started again.
+// RelationDevice: a device in a simulation of related rows, whose app can be killed and restarted.
 
 import Foundation
 import Tideline
 import TidelineCore
 
-/// A device with its content, its network, and the app that currently runs.
+/// A device with its stored content, its network, and the app that is currently running.
 final class RelationDevice {
     let name: String
     let network: RelationNetwork
@@ -13,7 +13,7 @@ final class RelationDevice {
     private let environment: SyncEnvironment
     private(set) var store = KillableStore(MemoryStore())
     private(set) var client: SyncClient
-    /// The values that the user gave the local column of jobs that are still on the device.
+    /// The values that the user set in the local column of jobs that are still on the device.
     var localValues: [String: Value] = [:]
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
@@ -44,7 +44,7 @@ final class RelationDevice {
 
     var context: SyncContext { client.syncContext }
 
-    /// Starts the app with the content that the last one has stored.
+    /// Starts the app with the content that the previous run of the app stored.
     func start() async throws {
         store.kill()
         store = KillableStore(store.content)
@@ -57,7 +57,7 @@ final class RelationDevice {
         )
     }
 
-    /// Returns the rows of a table, whether the app runs or not.
+    /// Returns the rows of a table, regardless of whether the app is running.
     func rows(_ table: String) async throws -> [Row] {
         try await store.content.read { try $0.rows(TableQuery(), in: table) }
     }
@@ -70,7 +70,7 @@ final class RelationDevice {
         localValues = localValues.filter { ids.contains($0.key) }
     }
 
-    /// Returns the jobs whose local values were not kept.
+    /// Returns the jobs whose local values were lost or changed.
     func changedLocalValues() async throws -> [String] {
         try await rows("Job").compactMap { job in
             let stored = job[RelationModels.Job.localColumn]
@@ -79,7 +79,7 @@ final class RelationDevice {
         }
     }
 
-    /// Returns the operations in the queue, for a message.
+    /// Returns the queued operations as text for a message.
     func queue() async throws -> [String] {
         try await context.pendingOperations().map { operation in
             let state = operation.isParked ? "parked" : operation.isAttempted ? "attempted" : ""

@@ -7,10 +7,10 @@ import TidelineCore
 enum RelationEdit: Sendable, CustomStringConvertible {
     /// Inserts a row, with its references by column.
     case insert(table: String, id: String, parents: [String: String?])
-    /// Changes references of a row.
+    /// Changes the references of a row.
     case move(table: String, id: String, parents: [String: String?])
     case delete(table: String, id: String)
-    /// Sets columns of a job that have rules.
+    /// Sets columns of a job that are subject to rules.
     case setJob(id: String, values: [String: Value])
 
     var description: String {
@@ -25,9 +25,10 @@ enum RelationEdit: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Records the value that the edit gave the local column of a job.
+    /// Records the value that the edit set in the local column of a job.
     ///
-    /// If the app was killed during the edit, the value is not certain and is removed.
+    /// If the app was killed during the edit, it is not known whether the value was stored, so the
+    /// value is removed.
     func record(in values: inout [String: Value], isCertain: Bool) {
         switch self {
         case .insert("Job", let id, _), .delete("Job", let id): values.removeValue(forKey: id)
@@ -48,7 +49,7 @@ enum RelationEdit: Sendable, CustomStringConvertible {
         return row
     }
 
-    /// Makes the change by itself.
+    /// Makes the change outside a transaction.
     func make(_ client: SyncClient) async throws {
         switch self {
         case .insert(let table, let id, let parents):

@@ -1,10 +1,11 @@
-// RelationModels: the tables of a field service, which refer to each other, for tests and simulations.
+// RelationModels: the tables of a field service app, which refer to each other, for tests and
+// simulations.
 
 package import Tideline
 import TidelineCore
 package import TidelineServerCore
 
-/// The models of a field service.
+/// The models of a field service app.
 package enum RelationModels {
     package struct Customer: SyncRecord, Hashable {
         package var id: String
@@ -91,7 +92,7 @@ package enum RelationModels {
         Customer.self, Job.self, Visit.self, Invoice.self, Note.self,
     ]
 
-    /// Returns the server's tables, with the references of the models.
+    /// Returns the server's tables, including the references that the models declare.
     package static func tables() throws -> [TableDefinition] {
         try models.map { type in
             let table = try RecordSchema.of(type).table

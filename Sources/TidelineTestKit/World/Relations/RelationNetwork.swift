@@ -1,10 +1,11 @@
-// RelationNetwork: a network that loses requests and responses, and a gateway that rejects single writes.
+// RelationNetwork: a network that loses requests and responses, and a gateway that rejects single
+// writes.
 
 import Foundation
 import Synchronization
 import Tideline
 
-/// The network of a device, whose faults are drawn from a seed.
+/// The network of a device, with faults that are drawn from a seed.
 final class RelationNetwork: Transport {
     private enum Fate {
         case deliver
@@ -16,14 +17,15 @@ final class RelationNetwork: Transport {
         case cut(Int)
         /// A gateway rejects one request of a batch; its position is given in tenths of the batch.
         case refuseOne(Int)
-        /// The response to one request of a batch has no row; its position is given in tenths of the batch.
+        /// The response to one request of a batch has no row; its position is given in tenths of
+        /// the batch.
         case emptyOne(Int)
         /// The server fails to process some requests of a batch, or rejects them.
         case failSome(status: Int)
     }
 
     private let inner: any Transport
-    /// Waits before each request arrives, and before its response does.
+    /// The delay before each request arrives, and before its response arrives.
     private let delay: @Sendable () async throws -> Void
     private let state: Mutex<(random: SeededGenerator, hasFaults: Bool)>
 

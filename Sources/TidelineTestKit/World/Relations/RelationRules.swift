@@ -1,9 +1,10 @@
-// RelationRules: the values that simulated users give to the columns of jobs that have rules.
+// RelationRules: the values that simulated users set in the columns of jobs that are subject to
+// rules.
 
 import Tideline
 import TidelineCore
 
-/// The values of the columns with rules, of which some break a rule.
+/// The values for columns with rules, some of which break a rule.
 enum RelationRules {
     /// Returns values for one or more columns.
     static func values(_ random: inout SeededGenerator) -> [String: Value] {
@@ -16,7 +17,7 @@ enum RelationRules {
         return values
     }
 
-    /// Returns one of a few numbers, which other jobs may have.
+    /// Returns one of a few numbers, which other jobs may already have.
     static func number(_ random: inout SeededGenerator) -> Value {
         .string("J-\(random.below(8))")
     }
@@ -25,7 +26,7 @@ enum RelationRules {
         random.chance(10) ? .null : .integer(Int64(random.below(10)))
     }
 
-    /// Returns which rules the jobs of a device break.
+    /// Returns the rules that a device's jobs break.
     static func faults(in jobs: [Row]) -> [String] {
         var faults: [String] = []
         var numbers: [String: String] = [:]

@@ -1,9 +1,10 @@
-// RelationWorld: a simulation of devices that insert, move and delete related rows, while the network fails, apps are
-// killed between transactions, tables are purged, and the server is restored from a backup. At the end the faults stop,
-// and all devices sync: then no device has an orphan, all rows are the same everywhere, and no row is lost without an
-// error or a delete. With rules, users also set columns of jobs, sometimes to values that break a rule, and edit rows
-// during pushes and pulls; no operation is parked for a rule that the device can check, and jobs keep the values of a
-// column that stays on the device.
+// RelationWorld: a simulation of devices that insert, move, and delete related rows. In the
+// meantime, the network fails, apps are killed between transactions, tables are purged, and the
+// server is restored from a backup. At the end, the faults stop and all devices sync. Then no
+// device has an orphan, all rows are the same everywhere, and no row is lost without an error or a
+// delete. With rules, users also set columns of jobs, sometimes to values that break a rule, and
+// edit rows during pushes and pulls. In this mode, no operation is parked because of a rule that
+// the device can check, and jobs keep the values of a column that stays on the device.
 
 import Foundation
 import Tideline
@@ -19,8 +20,8 @@ package struct RelationWorld: Sendable {
     private let seed: UInt64
     private let hasRules: Bool
 
-    /// Creates a simulation; with `hasRules`, users also set the columns of jobs that have rules, and edit rows during
-    /// pushes and pulls.
+    /// Creates a simulation; if `hasRules` is true, users also set columns of jobs that are subject
+    /// to rules, and edit rows during pushes and pulls.
     package init(seed: UInt64, hasRules: Bool = false) {
         (self.seed, self.hasRules) = (seed, hasRules)
     }
@@ -52,28 +53,29 @@ private final class RelationRun {
     private let seed: UInt64
     private let time: VirtualTime
     private var random: SeededGenerator
-    /// A separate generator for local columns, so that recorded seeds still produce the same edits.
+    /// A separate generator for local columns, so that earlier seeds still produce the same edits.
     private var localRandom: SeededGenerator
     private let server: any Transport
-    /// The database of a server that is restored from a backup.
+    /// The database of a server that can be restored from a backup.
     private let database: WorldDatabase?
     private var devices: [RelationDevice] = []
     /// The ids that users have chosen, by table.
     private var ids: [String: [String]] = [:]
     private var number = 0
-    /// The visits that users inserted, and the visits that a user deleted (directly or with a parent), discarded or
-    /// purged.
+    /// The visits that users inserted, and the visits that a user deleted (directly or with a
+    /// parent), discarded, or purged.
     private var inserted: Set<String> = []
     private var gone: Set<String> = []
-    /// The visits that the devices had when the server was restored.
+    /// The visits that the devices had at the time of the restore.
     private var beforeRestore: Set<String> = []
-    /// Whether a device discards the rows that a restored server lost.
+    /// Whether a device discards rows that a restored server lost.
     private let discardsLostRows: Bool
-    /// Whether users set the columns of jobs that have rules, and edit rows during pushes and pulls.
+    /// Whether users set columns of jobs that are subject to rules, and edit rows during pushes and
+    /// pulls.
     private let hasRules: Bool
     private var story: [String] = []
 
-    /// The references of the tables, as column and parent's table.
+    /// The references of the tables, each as a column and the parent's table.
     private static let references: [String: [(column: String, parent: String)]] = [
         "Job": [("customerID", "Customer")],
         "Visit": [("jobID", "Job"), ("nextID", "Visit")],
@@ -183,7 +185,7 @@ private final class RelationRun {
         try await checkLocalValues(device)
     }
 
-    /// Checks that jobs that are still on a device keep the values of their local column.
+    /// Checks that the jobs that are still on a device have kept the values of their local column.
     private func checkLocalValues(_ device: RelationDevice) async throws {
         guard hasRules else { return }
         try await device.forgetRemovedJobs()
@@ -218,7 +220,7 @@ private final class RelationRun {
         }
     }
 
-    /// Pushes or pulls; users with rules may edit rows meanwhile.
+    /// Pushes or pulls; with rules, users may edit rows at the same time.
     private func perform(
         _ device: RelationDevice,
         _ sync: @escaping @Sendable () async throws -> Void
@@ -255,12 +257,12 @@ private final class RelationRun {
         let pending = (try? await device.context.pendingOperations()) ?? []
         do {
             try await device.client.syncTable(named: table).purge(force: isForced)
-            // The device may not know yet that the server lost rows, so its purge may remove them.
+            // The device may not know yet that the server lost rows, so the purge may remove them.
             if database != nil, table == "Visit" { gone.formUnion(visits) }
         } catch let error as SyncError
             where error.code == .pendingOperations || device.store.isKilled
         {
-            // Purges without force keep what was not sent. A kill may come after the purge.
+            // A purge without force keeps unsent rows. The app may be killed after the purge.
             if database != nil, table == "Visit", device.store.isKilled { gone.formUnion(visits) }
         }
         story.append("\(device.name) purges \(table)\(isForced ? " with its operations" : "")")
@@ -288,7 +290,7 @@ private final class RelationRun {
             }
             story.append("\(device.name): \(edits.map(\.description).joined(separator: ", "))")
             for edit in edits { edit.record(in: &device.localValues, isCertain: true) }
-            // A job that was deleted with its customer may come back without its values.
+            // A job that was deleted with its customer may come back without its local values.
             try await device.forgetRemovedJobs()
         } catch let error as SyncError
             where [.rowIsReferenced, .notFound, .alreadyExists].contains(error.code)
@@ -333,7 +335,7 @@ private final class RelationRun {
     }
 
     private func newID(_ table: String) -> String {
-        // An id that was used before belongs to a row that may be deleted.
+        // An id that was used before may belong to a deleted row.
         if let known = ids[table], random.chance(5) { return random.pick(known) }
         number += 1
         let id = "\(table.lowercased().prefix(1))\(number)"
@@ -346,7 +348,8 @@ private final class RelationRun {
         return ids.isEmpty ? nil : random.pick(ids)
     }
 
-    /// Returns the id of a parent: mostly one that the device has, sometimes none, or any.
+    /// Returns the id of a parent: usually one that the device has, sometimes none, and sometimes
+    /// any known id.
     private func pick(_ table: String, _ device: RelationDevice) async throws -> String? {
         if random.chance(5) { return nil }
         if let known = ids[table], random.chance(8) { return random.pick(known) }
@@ -363,12 +366,12 @@ private final class RelationRun {
                 try? await row.sendAgain()
             } else {
                 let isDiscarded = (try? await row.discard()) != nil
-                // An app that was killed may have discarded the row before.
+                // An app that was killed may already have discarded the row.
                 guard row.table == "Visit", isDiscarded || device.store.isKilled else { continue }
                 gone.insert(row.itemID)
             }
         }
-        // A job that was discarded may come back with a pull, without its values.
+        // A discarded job may come back with a pull, without its local values.
         if hasRules { try await device.forgetRemovedJobs() }
         let errors = (try? await device.context.operationErrors()) ?? []
         for error in errors {
@@ -379,13 +382,14 @@ private final class RelationRun {
                     try await resolve(error, device)
                 }
             } catch let failure as SyncError where failure.code == .notFound {
-                // Another error of the group resolved it, or the parent's values are not known.
+                // Another error of the group has resolved this error, or the parent's values are
+                // not known.
                 try? await discard(error, device)
             } catch let failure as SyncError {
-                // The server cannot be reached for the values of a parent.
+                // The server cannot be reached to get the values of a parent.
                 story.append("\(device.name) cannot resolve \(error.itemID): \(failure.code)")
             }
-            // A job that one action removes may be restored by the next one, without its values.
+            // One action may remove a job that the next action restores, without its local values.
             if hasRules { try await device.forgetRemovedJobs() }
         }
     }
@@ -452,12 +456,13 @@ private final class RelationRun {
                 try await checkLocalValues(device)
                 try await pullAtEnd(device)
                 try await checkLocalValues(device)
-                // Restored parents could go on forever.
+                // Restoring parents could go on forever, so later rounds only discard.
                 try await resolve(device, onlyDiscards: round >= Self.roundsMax / 2)
             }
             guard try await pendingCount() == 0 else { continue }
             for device in devices { try await pullAtEnd(device) }
-            // A pull may be the first to find the rows that a restored server has lost, or send them again.
+            // A pull may be the first to detect rows that a restored server lost, or may queue them
+            // again.
             guard try await pendingCount() == 0 else { continue }
             for device in devices { try await pullAtEnd(device) }
             return
@@ -483,7 +488,7 @@ private final class RelationRun {
         do {
             try await device.context.push()
         } catch let error as PushError where error.status == .operationErrors {
-            // They are resolved next.
+            // The next step resolves the errors.
         } catch {
             throw violation("push", "\(device.name): \(error)")
         }
@@ -546,7 +551,7 @@ private final class RelationRun {
         }
     }
 
-    /// Returns the rows with their versions and references, in order.
+    /// Returns the rows with their versions and references as text, in order.
     private static func texts(_ rows: [Row], _ table: String) -> [String] {
         rows.map { row in
             let columns = ["version"] + (references[table] ?? []).map(\.column)

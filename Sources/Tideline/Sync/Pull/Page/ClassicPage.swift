@@ -1,21 +1,23 @@
-// ClassicPage: pages of the original Node server.
+// ClassicPage: the pages of the original Node server.
 //
-// Pure. The next link of the original Node server has no port and the path `/`, so the client builds the
-// requests for pages. The position is stored as a string, like the next links of other servers.
+// Pure. The next link of the original Node server has no port and only the path `/`, so the client
+// builds the requests for pages itself. The position is stored as a string, like the next links of
+// other servers.
 
 import Foundation
 package import TidelineCore
 
 /// The position of a pull in the pages of a classic server.
 package enum ClassicPage: Sendable, Hashable {
-    /// Rows whose `updatedAt` is at least this time, ordered by it; all rows if the time is nil.
+    /// Rows whose `updatedAt` is this time or later, ordered by time; all rows if the time is nil.
     case from(String?)
-    /// Rows of exactly this millisecond, ordered by id, after this id or from the first one if it is nil.
+    /// Rows with exactly this time in milliseconds, ordered by id, after this id or from the first
+    /// row if it is nil.
     ///
-    /// `$skip` cannot be used: a row that changes in the meantime no longer has this time, so that the
-    /// following rows move up and one is missed.
+    /// `$skip` cannot be used. If a row changes in the meantime, it no longer has this time, so the
+    /// following rows move up and one of them is missed.
     case tied(at: String, behind: String?)
-    /// This number of rows of a query has been read.
+    /// The rest of a query, after this number of rows has been read.
     case skip(Int)
 
     private static let separator: Character = "\n"
@@ -43,7 +45,7 @@ package enum ClassicPage: Sendable, Hashable {
         }
     }
 
-    /// Returns how many rows the query of the page requests.
+    /// Returns the number of rows that the query of the page requests.
     package func rows(asked rows: Int, _ query: TableQuery) -> Int {
         let top = min(rows, ServerDialect.classic.pageRowsMax ?? rows)
         switch self {
@@ -81,10 +83,11 @@ package enum ClassicPage: Sendable, Hashable {
         }
     }
 
-    /// Returns the position after a page; nil if the page was the last.
+    /// Returns the position after a page; nil if the page was the last one.
     ///
-    /// The rows of `page` are in the order of the response; `asked` is the number of requested rows. `hasLink`
-    /// is true if the response has any next link, because servers may return fewer rows than requested.
+    /// The rows of `page` are in the order of the response; `asked` is the number of requested
+    /// rows. `hasLink` is true if the response has any next link, which matters because servers may
+    /// return fewer rows than requested.
     package func next(
         _ page: [Row],
         asked: Int,
@@ -104,7 +107,8 @@ package enum ClassicPage: Sendable, Hashable {
             )
         case .from:
             guard isFull, let last = page.last, let time = Self.time(of: last) else { return nil }
-            // Databases store more than milliseconds, so the order by id starts here.
+            // Databases store times more precisely than in milliseconds, so the order by id has to
+            // start at the first row.
             return .tied(at: time, behind: nil)
         case .tied(let time, _):
             guard isFull, let last = page.last else {

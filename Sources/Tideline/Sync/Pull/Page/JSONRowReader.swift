@@ -1,23 +1,23 @@
-// JSONRowReader: rows from JSON text, typed by a schema.
+// JSONRowReader: reads rows from JSON text, with the types of a schema.
 //
-// The members of a row are matched with the columns of the schema in any letter case: the server's
+// JSON members are matched with the columns of the schema regardless of letter case: the server's
 // `text` is the model's `Text`.
 
 import Foundation
 import TidelineCore
 
-/// A reader of the rows of a page; rows with the same JSON members share their names.
+/// A reader of the rows of a page, whose rows share their names if they have the same JSON members.
 struct JSONRowReader {
     private let schema: TableSchema?
-    /// The members of the last row, in the order in which they arrived.
+    /// The JSON members of the last row, in the order in which they arrived.
     private var members: [Member] = []
-    /// Their names on the wire, one after the other.
+    /// The names of these members as they arrived, one after the other.
     private var names: [UInt8] = []
-    /// Their names in the row.
+    /// The names of these members in the row.
     private var columns: [String] = []
     private var layout = RowLayout.empty
 
-    /// A member as plain data, so that a loop over members causes no reference counting.
+    /// A JSON member as plain data, so that a loop over members causes no reference counting.
     private struct Member {
         var name: Range<Int>
         var form: ValueForm
@@ -27,7 +27,7 @@ struct JSONRowReader {
         self.schema = schema
     }
 
-    /// Reads one object; columns get the types of the schema if the text fits them.
+    /// Reads one object; values get the types of the schema's columns if their text fits.
     mutating func row(_ reader: inout JSONReader) throws -> Row {
         var values: [Value] = []
         values.reserveCapacity(members.count)
@@ -60,7 +60,7 @@ struct JSONRowReader {
         names.removeSubrange((members.last?.name.upperBound ?? 0)...)
     }
 
-    /// Adds a member that the last row did not have; returns the form of its value.
+    /// Adds a JSON member that the last row did not have, and returns the form of its value.
     private mutating func append(
         _ name: JSONReader.Span,
         _ reader: JSONReader
@@ -71,7 +71,7 @@ struct JSONRowReader {
         let text = reader.text(name)
         var column = schema?.column(matching: text)
         if let known = column, let place = columns.firstIndex(of: known.name) {
-            // If two members match one column, the one with exactly the column's name is used.
+            // If two members match one column, the member with exactly the column's name is used.
             if known.name == text {
                 columns[place] = String(decoding: names[members[place].name], as: UTF8.self)
             } else {
@@ -86,7 +86,7 @@ struct JSONRowReader {
         return form
     }
 
-    /// Reads one value; a value that does not fit the type of the column is kept unchanged.
+    /// Reads one value; a value that does not fit the column's type is kept unchanged.
     static func value(_ reader: inout JSONReader, _ form: ValueForm) throws -> Value {
         let start = reader.position
         let token = try reader.value()
@@ -166,7 +166,7 @@ struct JSONRowReader {
     }
 }
 
-/// The form in which a column's text is read: its type without associated values.
+/// The form in which a column's text is read, which is its type without associated values.
 enum ValueForm {
     case integer
     case number

@@ -1,22 +1,24 @@
-// PageCells: pages that are stored without reading rows.
+// PageCells: a page that is stored without creating rows.
 //
-// All rows of a typical page have the columns of the table and values that fit them, and none is removed. Such
-// a page is stored without creating names, values and strings for each row. Any other page is read as rows.
+// On a typical page, all rows have the columns of the table and values that fit them, and no row is
+// removed. Such a page is stored without creating names, values and strings for each row. Any other
+// page is read as rows.
 
 import Foundation
 import TidelineCore
 
 /// The rows of a page as SQLite cells, which point into the bytes of the response.
 package struct PageCells: Sendable {
-    /// One value as SQLite stores it.
+    /// A value in the form in which SQLite stores it.
     struct Cell {
         enum Kind: UInt8 {
             case null
             case integer
             case real
-            /// UTF-8 within the bytes of the response.
+            /// UTF-8 text within the bytes of the response.
             case text
-            /// UTF-8 that was converted from the response: escapes, canonical forms.
+            /// UTF-8 text that was converted from the response because of escapes or canonical
+            /// forms.
             case copiedText
             case copiedBlob
         }
@@ -28,7 +30,7 @@ package struct PageCells: Sendable {
         var payload: Int64 = 0
     }
 
-    /// The columns of each row, in the order of its cells.
+    /// The columns of every row, in the order of its cells.
     let columns: [String]
     private(set) var cells: [Cell] = []
     private(set) var rowCount = 0
@@ -39,8 +41,8 @@ package struct PageCells: Sendable {
 
     /// Reads an array of rows.
     ///
-    /// - Returns: Nil if the rows do not all have the same members and types; the position of `reader` is then
-    ///   undefined.
+    /// - Returns: Nil if the rows do not all have the same JSON members and types. The position of
+    ///   `reader` is then undefined.
     init?(_ reader: inout JSONReader, of bytes: [UInt8], schema: TableSchema) {
         self.bytes = bytes
         let definitions = schema.systemColumns.filter { $0.name != SystemColumn.deleted }
@@ -121,7 +123,7 @@ package struct PageCells: Sendable {
         }
     }
 
-    /// Adds a value of a column that is not one of the frequent ones.
+    /// Adds a value of a column whose type is not one of the frequent ones.
     private mutating func keep(_ value: Value, _ kind: CellKind, at place: Int) -> Bool {
         guard kind.holds(value) else { return false }
         switch SQLiteStoreSQL.stored(value) {
@@ -145,13 +147,14 @@ package struct PageCells: Sendable {
         copies += bytes
     }
 
-    /// Whether a row has a version.
+    /// Whether any row has a version.
     var hasVersion: Bool {
         guard let version = columns.firstIndex(of: SystemColumn.version) else { return false }
         return (0..<rowCount).contains { cells[$0 * columns.count + version].kind != .null }
     }
 
-    /// Calls `body` with the bytes that the cells point into: those of the response, and the converted ones.
+    /// Calls `body` with the bytes that the cells point into: the bytes of the response, and the
+    /// converted bytes.
     func withBytes<Result>(
         _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) throws -> Result
     ) rethrows -> Result {
@@ -160,7 +163,7 @@ package struct PageCells: Sendable {
         }
     }
 
-    /// Reads the bytes of the response again, with another reader.
+    /// Rereads the bytes of the response with another reader.
     func rows(_ read: (UnsafeBufferPointer<UInt8>) throws -> [Row]) rethrows -> [Row] {
         try bytes.withUnsafeBufferPointer(read)
     }
@@ -185,7 +188,7 @@ private struct PageShape {
         case instant
         case integer
         case boolean
-        /// False or null, which means that the row is not deleted.
+        /// False or null: the row is not deleted.
         case deleted
         case other(ValueForm, CellKind)
     }
@@ -201,7 +204,7 @@ private struct PageShape {
     private let schema: TableSchema
     private let columns: [String]
     private var members: [Member] = []
-    /// Their names on the wire, one after the other.
+    /// The names of the members as they arrived, one after the other.
     private var names: [UInt8] = []
 
     var count: Int { members.count }
@@ -211,7 +214,7 @@ private struct PageShape {
         self.columns = columns
     }
 
-    /// Returns the member at this position; nil if the row has a different one there.
+    /// Returns the member at this position; nil if the row has a different member there.
     mutating func member(
         _ place: Int,
         _ name: JSONReader.Span,

@@ -1,4 +1,5 @@
-// PageSummary: the input of PullMachine about a page or a lost page, and its output, which is stored with a page.
+// PageSummary: the facts about a page or a lost page that PullMachine needs, and the facts that it
+// stores with a page.
 
 /// The properties of one page, without its rows.
 package struct PageSummary: Sendable, Hashable {
@@ -7,11 +8,11 @@ package struct PageSummary: Sendable, Hashable {
     package var latest: String?
     package var nextLink: String?
     package var deltaLink: String?
-    /// Whether the server tracks changes after this list.
+    /// Whether the server tracks changes that are made after this list.
     package var tracksChanges: Bool
-    /// The time before which tombstones are gone.
+    /// The retention horizon: the time before which tombstones are gone.
     package var horizon: String?
-    /// The epoch of the server's database: it changes after a restore from a backup.
+    /// The epoch of the server's database, which changes after a restore from a backup.
     package var epoch: String?
 
     package init(
@@ -33,15 +34,17 @@ package struct PageSummary: Sendable, Hashable {
     }
 }
 
-/// The facts to store with a page, in one transaction.
+/// The facts that are stored with a page, in one transaction.
 package struct PageStep: Sendable, Hashable {
-    /// The position of the query's next request; nil for a pull without query id.
+    /// The position from which the query's next request continues; nil for a pull without a query
+    /// id.
     package var position: PullCursor.Position?
     /// Whether this is the first page of a complete read.
     package var startsOver = false
     /// Whether this is the last page.
     ///
-    /// With it, the rows that a complete read did not return are removed.
+    /// When the last page of a complete read is stored, the rows that the read did not return are
+    /// removed.
     package var isLast = false
 
     package init(
@@ -57,12 +60,12 @@ package struct PageStep: Sendable, Hashable {
 
 /// The reason why a page did not arrive completely.
 package enum LostPage: Sendable, Hashable {
-    /// There is no connection, or one that must not be used, so the page size does not matter.
+    /// There is no connection, or the connection must not be used; the page size does not matter.
     case unreachable
     /// The time limit was reached before the page was complete.
     case slow
     /// The connection ended before the page was complete.
     case cut
-    /// The page is larger than the transport accepts.
+    /// The page has more bytes than the transport accepts.
     case tooLarge
 }

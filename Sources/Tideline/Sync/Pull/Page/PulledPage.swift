@@ -1,7 +1,7 @@
-// PulledPage: responses to list requests.
+// PulledPage: the response to a list request.
 //
-// It reads the lists of all generations: a bare array (2.x), `{"results","count"}` (2.x with a
-// count), `{"items","count","nextLink"}` (3.x and the current toolkit).
+// It reads the lists of all server generations: a bare array (2.x), `{"results","count"}` (2.x with
+// a count), and `{"items","count","nextLink"}` (3.x and the current toolkit).
 
 import Foundation
 package import TidelineCore
@@ -10,29 +10,30 @@ package import TidelineCore
 package struct PulledPage: Sendable {
     /// The rows; empty if they are in ``cells``.
     package var rows: [Row] = []
-    /// The rows as cells, for a page of uniform rows that is only stored; nil otherwise.
+    /// The rows as cells, if the page has uniform rows that are only stored; nil otherwise.
     package private(set) var cells: PageCells?
     package var rowCount: Int { cells?.rowCount ?? rows.count }
-    /// Whether the page has a row with an id and a version, as rows from all servers do.
+    /// Whether the page has a row with an id and a version, as the rows of all servers have.
     package var hasServersRow: Bool {
         cells?.hasVersion ?? rows.contains { !$0.id.isEmpty && $0.version != nil }
     }
-    /// The size of the response.
+    /// The size of the response in bytes.
     package private(set) var byteCount = 0
     package var count: Int?
     package var nextLink: String?
-    /// `@odata.deltaLink`: the link to the changes after this list.
+    /// `@odata.deltaLink`: the link to the changes made after this list.
     package var deltaLink: String?
-    /// Whether the server tracks changes after this list: `Preference-Applied`.
+    /// `Preference-Applied`: whether the server tracks changes that are made after this list.
     package var tracksChanges = false
-    /// `Tideline-Horizon`: the time before which tombstones are gone.
+    /// `Tideline-Horizon`: the retention horizon, which is the time before which tombstones are
+    /// gone.
     package var horizon: String?
     /// `Tideline-Epoch`: the identity of the database's history.
     package var epoch: String?
 
-    /// Reads the body of a response; returns nil if it does not contain a page.
+    /// Reads the body of a response; returns nil if the body is not a page.
     ///
-    /// If `asCells`, the rows are read as cells, if possible.
+    /// Set `asCells` to read the rows as cells, if possible.
     package init?(_ response: TransportResponse, schema: TableSchema?, asCells: Bool = false) {
         let body = response.body
         let read = body.withUnsafeBufferPointer { bytes -> PulledPage? in
@@ -62,7 +63,7 @@ package struct PulledPage: Sendable {
     /// A page without rows.
     static let empty = PulledPage()
 
-    /// Reads the page; `bytes` is given if the rows are to be read as cells.
+    /// Reads the page; `bytes` is nil unless the rows should be read as cells.
     private mutating func read(
         _ reader: inout JSONReader,
         _ schema: TableSchema?,
@@ -134,8 +135,8 @@ package struct PulledPage: Sendable {
 
     /// Returns the next link of a `Link` header.
     ///
-    /// The header contains `<URL>; rel="next"`, possibly with other links (RFC 8288), or, from the original
-    /// servers, `URL; rel=next` without brackets.
+    /// The header contains `<URL>; rel="next"`, possibly among other links (RFC 8288). The original
+    /// servers send `URL; rel=next` without brackets.
     package static func nextLink(_ header: String) -> String? {
         guard header.contains("<") else {
             guard let end = header.lastIndex(of: ";"), isNext(header[header.index(after: end)...])
@@ -155,7 +156,7 @@ package struct PulledPage: Sendable {
         return nil
     }
 
-    /// Whether a link parameter is `rel` with `next` among its values.
+    /// Returns whether a link parameter is `rel` and has `next` among its values.
     private static func isNext(_ parameter: Substring) -> Bool {
         let parts = parameter.split(separator: "=", maxSplits: 1)
         guard parts.count == 2, parts[0].trimmingCharacters(in: .whitespaces).lowercased() == "rel"
@@ -163,7 +164,7 @@ package struct PulledPage: Sendable {
         return parts[1].lowercased().split { $0.isWhitespace || $0 == "\"" }.contains("next")
     }
 
-    /// The nesting depth of the rows: the list, and the object that contains it.
+    /// The number of JSON levels around the rows: the list, and the object that contains it.
     private static let levelsAroundRows = 2
 
     /// Returns the rows of a page that was read as cells.

@@ -1,4 +1,4 @@
-// RowText: JSON of rows.
+// RowText: converts rows to JSON text and back.
 
 import Foundation
 import TidelineCore
@@ -11,7 +11,7 @@ enum RowText {
         return JSON(checked: writer.text)
     }
 
-    /// Returns whether a string is one JSON document, with nothing after it.
+    /// Returns whether a string is exactly one JSON document.
     static func isDocument(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -30,7 +30,7 @@ enum RowText {
     static func row(_ bytes: some ContiguousBytes, _ schema: TableSchema?) -> Row? {
         bytes.withUnsafeBytes { raw in
             raw.withMemoryRebound(to: UInt8.self) { buffer in
-                // A value of the row may be nested as deeply as a document by itself.
+                // A value of the row may be nested as deeply as a document of its own.
                 var reader = JSONReader(buffer, outside: 1)
                 var decoder = JSONRowReader(schema: schema)
                 guard let row = try? decoder.row(&reader), (try? reader.end()) != nil else {

@@ -6,7 +6,7 @@ import TidelineCore
 struct DryRunRunner {
     let engine: SyncEngine
 
-    /// The maximum number of operations in one batch, unless a transaction has more.
+    /// The maximum number of operations in one batch, unless a single transaction has more.
     private static let batchRowsMax = 200
 
     func run() async throws -> DryRun {
@@ -16,11 +16,13 @@ struct DryRunRunner {
     private func runPinned() async throws -> DryRun {
         if await engine.account() == .signedOut { throw SyncError.signedOut() }
         if let run = try await runOnce(isLast: false) { return run }
-        // The response has set the clock of the server, so the second attempt has the right times.
+        // The first response has set the server's clock, so the requests of the second attempt have
+        // correct times.
         return try await runOnce(isLast: true) ?? DryRun()
     }
 
-    /// - Returns: The result; nil if the server rejected the times of the requests, unless this is the last attempt.
+    /// - Returns: The result; nil if the server rejected the times of the requests and this is not
+    ///   the last attempt.
     private func runOnce(isLast: Bool) async throws -> DryRun? {
         let limits = engine.limits
         var run = DryRun()
@@ -57,11 +59,11 @@ struct DryRunRunner {
         var isAtEnd = false
         /// The rows with an operation that cannot be decoded.
         let blocked: Set<RowKey>
-        /// The rows with operations of earlier parts, on whose outcome later operations depend.
+        /// The rows with operations in earlier parts, whose outcome later operations depend on.
         var closed: Set<RowKey> = []
-        /// The bytes of the bodies so far.
+        /// The total size of the bodies so far, in bytes.
         var bytes = 0
-        /// The outcomes and values of operations that were sent, until their position in the queue is reached: the
+        /// The outcomes and values of operations that were sent before their turn, because all
         /// operations of a transaction are sent together.
         private var sent: [Int64: (outcome: DryRun.Outcome, values: Row?)] = [:]
 
@@ -87,9 +89,10 @@ struct DryRunRunner {
 
     /// A part of the queue, with the requests that a push would send for it.
     private struct Part: Sendable {
-        /// The operations of the account, in order.
+        /// The operations of the account in this part, in order.
         var entries: [QueuedOperation] = []
-        /// The frozen operations, which may include others of their groups.
+        /// The frozen operations, which may include operations of other parts if they belong to the
+        /// same groups.
         var batch: [QueuedOperation] = []
         /// Operations that change nothing and are completed without a request.
         var unchanged: Set<Int64> = []
@@ -98,7 +101,7 @@ struct DryRunRunner {
         /// The position of the last operation.
         var after = QueueReader.start
         var isAtEnd = false
-        /// Whether the queue has no further operation, of any account.
+        /// Whether the queue has no further operations of any account.
         var isEmpty = false
 
         func outcomeUnsent(_ operation: QueuedOperation) -> DryRun.Outcome {
@@ -108,12 +111,13 @@ struct DryRunRunner {
         }
     }
 
-    /// Carries a part out of a transaction that is rolled back.
+    /// An error that carries a part out of a transaction and rolls the transaction back.
     private struct RolledBack: Error {
         let part: Part
     }
 
-    /// Freezes the operations of the next part as a push does, in a transaction that is rolled back.
+    /// Freezes the operations of the next part, as a push would, in a transaction that is rolled
+    /// back.
     private func nextPart(_ scan: inout Scan, atMost countMax: Int) async throws -> Part {
         var timed = engine.environment
         if let clock = try? engine.remote.get().clock {
@@ -125,7 +129,8 @@ struct DryRunRunner {
             bytes: engine.limits.batchBytesMax
         )
         (slice.closed, slice.blocked) = (scan.closed, scan.blocked)
-        // A part has the operations up to a position in the queue.
+        // A part ends at a position in the queue, so it must not take parents that come after that
+        // position.
         slice.takesParents = false
         let count = min(slice.rows, countMax)
         var part = Part(isAtEnd: true, isEmpty: true)
@@ -141,7 +146,8 @@ struct DryRunRunner {
         scan.isAtEnd = part.isAtEnd
         scan.bytes += part.batch.reduce(0) { $0 + ($1.frozen?.body?.utf8.count ?? 0) }
         scan.closed.formUnion(part.batch.map(\.row))
-        // They are in the queue again, and later operations of their rows would be based on another state.
+        // The rollback has put these operations back into the queue. Later operations on their rows
+        // would be based on another state than in a push.
         for entry in part.entries
         where part.unchanged.contains(entry.id) || part.unsendable.contains(entry.id) {
             scan.closed.insert(entry.row)
@@ -162,7 +168,7 @@ struct DryRunRunner {
         slice.upTo = last.id
         let preparation = PushPreparation(queue: queue, environment: environment)
         let prepared = try preparation.prepare(slice) {}
-        // A slice that is full ends before the last entry.
+        // If the slice is full, it ends before the last entry.
         let end = prepared.isAtEnd || prepared.after == after ? last.id : prepared.after
         let own = entries.filter { $0.id <= end && queue.account.owns($0) }
         let left = Set(
@@ -182,9 +188,9 @@ struct DryRunRunner {
 /// The operations of the batches that the server has already rolled back.
 private struct EarlierBatches {
     let catalog: TableCatalog
-    /// The rows whose inserts were sent; a push sends the children of a rejected one later.
+    /// The rows whose inserts were sent; if an insert is rejected, a push sends its children later.
     private var created: Set<RowKey> = []
-    /// The operations that may have removed a reference, by table.
+    /// The operations that may have removed a reference to another row, by table.
     private var changed: [String: [QueuedOperation]] = [:]
 
     init(catalog: TableCatalog) { self.catalog = catalog }
@@ -194,10 +200,11 @@ private struct EarlierBatches {
         if operation.kind != .insert { changed[operation.table, default: []].append(operation) }
     }
 
-    /// Returns the outcomes of the operations of the next batch.
+    /// Returns the outcomes of the operations in the next batch.
     ///
-    /// An operation that was rejected because of a reference waits if an earlier batch would have prevented that, or
-    /// if the insert of the missing parent was rejected, and so do the other operations of its transaction.
+    /// An operation that was rejected because of a reference waits if an earlier batch would have
+    /// prevented the rejection, or if the insert of the missing parent was rejected. The other
+    /// operations of its transaction then wait too.
     mutating func outcomes(
         of batch: [QueuedOperation],
         _ answers: [PushAnswer]
@@ -221,7 +228,8 @@ private struct EarlierBatches {
         return found
     }
 
-    /// Returns whether the operations insert the missing parent, or remove the last known reference to the row.
+    /// Returns whether earlier operations insert the missing parent, or remove the last known
+    /// reference to the row.
     private func resolves(_ reference: BrokenReference, for operation: QueuedOperation) -> Bool {
         let table = catalog.schema(reference.table)?.name ?? reference.table
         switch reference.reason {
@@ -239,7 +247,7 @@ private struct EarlierBatches {
 }
 
 extension DryRun.Outcome {
-    /// Creates the outcome that the response to an operation in a dry run shows.
+    /// Creates the outcome from the response to an operation in a dry run.
     fileprivate init(_ answer: PushAnswer, of operation: QueuedOperation) {
         switch answer.status {
         case 200..<300: self = .accepted
@@ -265,9 +273,9 @@ extension DryRun.Outcome {
 }
 
 extension PushAnswer {
-    /// Whether the server rejects the time of the request, because the device's clock is wrong.
+    /// Whether the server rejects the time of the request because the device's clock is wrong.
     ///
-    /// A 412 for a version has the row. A dry run has no `Repeatability-Result`.
+    /// A 412 that rejects a version contains the row. A dry run has no `Repeatability-Result`.
     fileprivate var rejectsTime: Bool { status == 412 && item == nil && isProven }
 }
 
@@ -316,7 +324,7 @@ extension RemoteService {
 }
 
 extension SyncError {
-    /// The error for a server that has no dry runs, or did not process one.
+    /// The error for a server that does not support dry runs or did not process this one.
     fileprivate static func dryRunFailed(_ response: TransportResponse, server: String) -> SyncError
     {
         let status = response.status

@@ -1,5 +1,5 @@
-// PushBudget: how many operations a request has. The number grows while requests succeed, and shrinks when they are
-// lost or too large. Pure.
+// PushBudget: the number of operations in a request. The number grows while requests succeed, and
+// shrinks when they are lost or too large. Pure.
 
 /// The maximum size of the next push request, in operations and bytes.
 package struct PushBudget: Sendable, Hashable {
@@ -11,7 +11,8 @@ package struct PushBudget: Sendable, Hashable {
     /// Whether the server confirms each write by its request id (OASIS Repeatable Requests 1.0,
     /// `Repeatability-Result`).
     package private(set) var namesRequests: Bool
-    /// Whether other responses have proven that the server is an original one, which does not accept batches.
+    /// Whether other responses have proven that this is an original server, which does not accept
+    /// batches.
     package private(set) var isOfOriginalServer = false
     /// Whether the server reports that it does not support batches, so that groups are split.
     private var splitsGroups: Bool
@@ -33,10 +34,11 @@ package struct PushBudget: Sendable, Hashable {
         bytes = limits.batchBytesMax
     }
 
-    /// Makes the first batches smaller if the first operation of the queue was sent `attempts` times without a
-    /// response.
+    /// Reduces the size of the first batches if the first operation of the queue was sent
+    /// `attempts` times without a response.
     ///
-    /// The attempts may have been in pushes that were killed. The network may be too slow for larger batches.
+    /// The network may be too slow for larger batches. The attempts may belong to pushes that ended
+    /// when the app was terminated.
     package mutating func begin(afterAttempts attempts: Int) {
         guard usesBatches else { return }
         let factor = 1 << (2 * min(max(0, attempts), 10))
@@ -44,7 +46,7 @@ package struct PushBudget: Sendable, Hashable {
         bytes = min(bytes, max(Self.bytesMin, limits.batchBytesMax / factor))
     }
 
-    /// How the operations of one transaction are sent.
+    /// The way in which the operations of one transaction are sent.
     package var groups: PushSlice.Groups {
         if usesBatches { return .together }
         return splitsGroups ? .split : .alone
@@ -55,12 +57,12 @@ package struct PushBudget: Sendable, Hashable {
         if answer.wasAcceptedAsRequest { namesRequests = true }
     }
 
-    /// Records that responses have proven that the server is an original one.
+    /// Records that responses have proven that this is an original server.
     package mutating func learnOriginalServer() {
         if !namesRequests, !hasTakenBatch { isOfOriginalServer = true }
     }
 
-    /// Grows after a successful request.
+    /// Increases the size after a successful request.
     package mutating func succeeded(inBatch: Bool = false) {
         if inBatch { hasTakenBatch = true }
         guard usesBatches else { return }
@@ -68,22 +70,22 @@ package struct PushBudget: Sendable, Hashable {
         bytes = min(bytes * 2, limits.batchBytesMax)
     }
 
-    /// Shrinks after a batch that was lost or too large.
+    /// Reduces the size after a batch that was lost or too large.
     package mutating func shrink() {
         rows = max(1, rows / 4)
         bytes = max(Self.bytesMin, bytes / 4)
     }
 
-    /// A proxy rejected a batch of `count` operations: each half is sent by itself.
+    /// Halves the size after a proxy rejected a batch of `count` operations.
     package mutating func halve(_ count: Int) { rows = max(1, min(rows, count / 2)) }
 
-    /// The server executed only `count` operations of a batch.
+    /// Reduces the size after the server executed only `count` operations of a batch.
     package mutating func shrink(to count: Int) { rows = max(1, min(rows, count)) }
 
-    /// The server does not accept batches.
+    /// Stops using batches, because the server does not accept them.
     ///
-    /// If `says`, the server itself reported it. If the server only rejected this batch, a group is still sent
-    /// in one batch.
+    /// `says` is true if the server itself reported that. If the server only rejected this batch, a
+    /// group is still sent in one batch.
     package mutating func giveUpBatches(says: Bool) {
         usesBatches = false
         splitsGroups = says

@@ -1,4 +1,4 @@
-// PushFailures: the operations that failed in a push, and how often.
+// PushFailures: the operations that failed in a push, and their numbers of attempts.
 
 import TidelineCore
 
@@ -10,23 +10,24 @@ struct PushFailures: Sendable {
     private var last: [Int64: Failure] = [:]
     /// The number of failed attempts of each operation.
     private var attempts: [Int64: Int] = [:]
-    /// The number of times that the responses to a single group were too large, by the group's first operation.
+    /// The number of times that the responses to a single group were too large, by the id of the
+    /// group's first operation.
     private var answersTooLarge: [Int64: Int] = [:]
     private var lostBatches = 0
-    /// Whether operations were moved to the end and none was completed since.
+    /// Whether operations were moved to the end, and no operation has been completed since then.
     private(set) var isProbing = false
-    /// The operations that a proxy rejected in this push, and those of the last one that were not accepted
-    /// since.
+    /// The operations that a proxy rejected in this push; `rejectedBefore` has those that it
+    /// rejected in the last push and that have not been accepted since then.
     private var rejectedByProxy: [QueuedOperation] = []
     private var rejectedBefore: [QueuedOperation]
-    /// The number of operations in a row that a proxy rejected.
+    /// The number of consecutive operations that a proxy rejected.
     private(set) var rejectedInRow = 0
-    /// Whether some operations are left to the next push for that reason.
+    /// Whether some operations are left to the next push because a proxy rejected them.
     private(set) var isPartlyRejected = false
 
     init(rejectedBefore: [QueuedOperation] = []) { self.rejectedBefore = rejectedBefore }
 
-    /// The failed operations with their last responses, in the order of the queue.
+    /// The failed operations and their last responses, in the order of the queue.
     var all: [Failure] { last.sorted { $0.key < $1.key }.map(\.value) }
 
     /// The operations that the next push sends last.
@@ -35,17 +36,17 @@ struct PushFailures: Sendable {
         return rejectedBefore.filter { !ids.contains($0.id) } + rejectedByProxy
     }
 
-    /// Whether one of these operations failed before.
+    /// Returns whether one of these operations failed before.
     func hasTried(_ operations: [QueuedOperation]) -> Bool {
         operations.contains { attempts[$0.id] != nil }
     }
 
-    /// The maximum number of failed attempts of one of these operations.
+    /// Returns the highest number of failed attempts of any of these operations.
     func tries(_ operations: [QueuedOperation]) -> Int {
         operations.compactMap { attempts[$0.id] }.max() ?? 0
     }
 
-    /// Counts responses that do not show the outcome.
+    /// Counts responses that do not reveal an outcome.
     mutating func note(_ failures: [Failure]) {
         for (operation, answer) in failures {
             attempts[operation.id, default: 0] += 1
@@ -54,7 +55,7 @@ struct PushFailures: Sendable {
         }
     }
 
-    /// Counts a response to a single group that was too large, and returns the number of such responses.
+    /// Counts an oversized response to a single group, and returns the number of such responses.
     mutating func noteTooLarge(_ first: QueuedOperation) -> Int {
         answersTooLarge[first.id, default: 0] += 1
         return answersTooLarge[first.id, default: 0]
@@ -66,8 +67,9 @@ struct PushFailures: Sendable {
         return lostBatches
     }
 
-    /// Records that these operations are retried after the others, of which the next one shows whether the
-    /// server can be reached.
+    /// Records that these operations are retried after all others.
+    ///
+    /// The next operation shows whether the server can be reached.
     mutating func beginProbe(_ lost: [QueuedOperation] = []) {
         isProbing = true
         for operation in lost { attempts[operation.id] = 1 }
@@ -86,7 +88,7 @@ struct PushFailures: Sendable {
 
     /// Records operations that a proxy rejected.
     ///
-    /// - Returns: Whether each of them was already rejected before in this push.
+    /// - Returns: Whether a proxy already rejected all of them earlier in this push.
     @discardableResult
     mutating func noteRejectedByProxy(_ operations: [QueuedOperation]) -> Bool {
         let known = Set(rejectedByProxy.map(\.id))
@@ -94,7 +96,7 @@ struct PushFailures: Sendable {
         return operations.allSatisfy { known.contains($0.id) }
     }
 
-    /// Counts rejections in a row.
+    /// Counts consecutive operations that a proxy rejected.
     mutating func countRejectedInRow(_ count: Int) { rejectedInRow += count }
 
     /// Records that rejected operations are left to the next push.

@@ -1,12 +1,13 @@
-// PushGroups: the operations of one transaction of the app.
+// PushGroups: finds the operations that belong to the same transaction of the app.
 //
-// Pure. They are next to each other in a slice: PushPreparation takes whole groups.
+// Pure. Operations of a group are adjacent in a slice, because PushPreparation takes whole groups.
 
 import TidelineCore
 
 /// The atomic groups of operations in a batch and in its response.
 package enum PushGroups {
-    /// Returns the ranges of operations that are executed together: a group, or an operation by itself.
+    /// Returns the ranges of operations that are executed together: a group, or a single operation
+    /// without a group.
     package static func units(of operations: [QueuedOperation]) -> [Range<Int>] {
         var units: [Range<Int>] = []
         var start = 0
@@ -30,10 +31,12 @@ package enum PushGroups {
         units(of: operations).contains { $0.count > 1 }
     }
 
-    /// Returns whether an earlier operation of the same group may have changed the row of an operation.
+    /// Returns whether an earlier operation of the same group may have changed the row of an
+    /// operation.
     ///
-    /// A server that deletes a row also deletes or changes the rows that refer to it. If it rejects a later operation
-    /// of the group, its response shows a state of that row which was rolled back with the group.
+    /// When a server deletes a row, it also deletes or changes the rows that refer to it. If the
+    /// server then rejects a later operation of the group, its response shows a state of that row
+    /// that was rolled back with the group.
     package static func mayChange(
         rowAt place: Int,
         of operations: [QueuedOperation]
@@ -43,12 +46,12 @@ package enum PushGroups {
             .contains { $0.kind == .delete }
     }
 
-    /// Returns the replies, with one shared reply for all operations of a rejected group except the first one that was
-    /// rejected.
+    /// Returns the replies, in which the operations of a rejected group share one reply.
     ///
-    /// The server did not execute the others, whatever their replies say. They are retried if the rejected one is, and
-    /// otherwise wait for its outcome. If all have replies of their own, none of which is a success, the group was
-    /// rejected as a whole, and each reply counts.
+    /// Only the first rejected operation of the group keeps its own reply. The server did not
+    /// execute the others, whatever their own replies say. They are retried if the rejected
+    /// operation is, and otherwise wait for its outcome. If every operation has a reply of its own
+    /// and none of them is a success, the group was rejected as a whole, and each reply counts.
     package static func replies(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -79,7 +82,8 @@ package enum PushGroups {
         return result
     }
 
-    /// Returns the reply for the other operations of a group, chosen from the replies that show an outcome.
+    /// Returns the reply for the other operations of a group, chosen from the replies that show a
+    /// rejection.
     private static func shared(_ causes: [(QueuedOperation, PushReply)]) -> PushReply {
         for (operation, reply) in causes {
             guard case .answer(let answer) = reply else { return reply }
@@ -94,9 +98,10 @@ package enum PushGroups {
 }
 
 extension QueuedOperation {
-    /// Whether the row is read before anything is sent.
+    /// Whether the row has to be read before anything is sent.
     ///
-    /// This applies to the delete of an insert that may have arrived, because it has no base version.
+    /// This is the case for the delete of an insert that may have arrived, because such a delete
+    /// has no base version.
     package var mustBeRead: Bool {
         kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
     }

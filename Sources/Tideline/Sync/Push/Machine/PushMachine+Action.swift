@@ -1,4 +1,4 @@
-// The states, actions and ends of PushMachine.
+// The actions of PushMachine, and the reasons why it stops.
 
 extension PushMachine {
     enum State: Sendable {
@@ -11,7 +11,7 @@ extension PushMachine {
         case finished
     }
 
-    /// The reason why a push ended before the end of the queue.
+    /// The reason why a push ended before it reached the end of the queue.
     package enum Stop: Sendable, Hashable {
         case network
         case unauthorized
@@ -21,14 +21,14 @@ extension PushMachine {
     package enum Action: Sendable, Hashable {
         /// Freeze the operations of a slice.
         case prepare(PushSlice)
-        /// Send the operations in one request, or each in its own.
+        /// Send the operations in one request, or each one in its own request.
         case send([QueuedOperation], inBatch: Bool)
         /// Make a follow-up read.
         case read(QueuedOperation, FollowUpRead)
-        /// Store the outcomes, in one transaction.
+        /// Store the outcomes in one transaction.
         case apply([DecidedOperation])
         case wait(Duration)
-        /// End the push; nil means that the end of the queue was reached.
+        /// End the push; the value is nil if the end of the queue was reached.
         case finish(Stop?)
     }
 }

@@ -1,16 +1,17 @@
-// PushMachine: how the queue is pushed.
+// PushMachine: decides how a push sends the queue.
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
 //     start(lastID:) -> { prepared(_:) -> [ answered(_:) | rejected(_:) | lost(mayBeSmaller:) ]
 //                         | readAnswered(_:) | applied(_:) | waited() }* -> .finish
 //
-// `failed(_:)` ends it in any state. The queue is sent in slices: a batch if the server accepts
-// batches, else one operation in each request. The table is in docs/sync.md.
+// `failed(_:)` ends the push in any state. The queue is sent in slices: as a batch if the server
+// accepts batches, otherwise with one operation in each request. The transition table is in
+// docs/sync.md.
 
 import TidelineCore
 
-/// The state machine of a push, which decides what is sent or read next.
+/// The state machine of a push, which decides what to send or read next.
 package struct PushMachine: Sendable {
     private let limits: SyncLimits
     private var state = State.idle
@@ -18,24 +19,26 @@ package struct PushMachine: Sendable {
     package private(set) var budget: PushBudget
     /// The number of operations that the server accepted.
     package private(set) var completed = 0
-    /// The last response after which an operation was sent again.
+    /// The last response because of which an operation was resent.
     package private(set) var rejection: PushAnswer?
     /// The response that rejected the token.
     package private(set) var unauthorizedAnswer: PushAnswer?
 
-    /// The reason why the push ends after the current responses.
+    /// The reason why the push ends after the current responses have been handled.
     private var stop: Stop?
     private var order = PushOrder()
     private var round = PushRound()
     private var failures = PushFailures()
 
-    /// A failed operation with the last response to it.
+    /// A failed operation and the last response to it.
     package typealias Failure = (operation: QueuedOperation, answer: PushAnswer)
-    /// The failed operations whose responses do not concern other requests, in the order of the queue.
+    /// The failed operations whose responses do not concern other requests, in the order of the
+    /// queue.
     ///
-    /// A 5xx that may be an outage, with or without `Retry-After`, concerns the row if the server accepted
-    /// other operations in the same push. Original servers send some 500 responses without proof that they come
-    /// from the server; the pull shows whether such a server works.
+    /// A 5xx may mean that the whole server is down, with or without `Retry-After`. It concerns
+    /// only the row if the server accepted other operations in the same push. Original servers send
+    /// some 500 responses that do not prove that they come from the server; the pull shows whether
+    /// such a server works.
     package var failing: [Failure] {
         failures.all.filter { _, answer in
             answer.isFailureOfTheServer || answer.isRejectedByProxy || answer.status == 500
@@ -56,8 +59,9 @@ package struct PushMachine: Sendable {
 
     /// Starts the push.
     ///
-    /// `lastID` is the last operation of the queue at the start. `blocked` are rows with an operation that
-    /// cannot be decoded. `behind` are operations that a proxy rejected in the last push.
+    /// `lastID` is the id of the last operation in the queue at the start. `blocked` has the rows
+    /// with an operation that cannot be decoded. `behind` has the operations that a proxy rejected
+    /// in the last push.
     package mutating func start(
         lastID: Int64,
         blocked: Set<RowKey> = [],
@@ -72,7 +76,8 @@ package struct PushMachine: Sendable {
 
     private mutating func next() -> Action {
         if let stop { return finish(stop) }
-        // A later operation of such a row must not overtake it, and none is read twice.
+        // A later operation of such a row must not be sent before it, and the row must not be read
+        // twice.
         if !round.reads.isEmpty { return proceed() }
         if order.isPassDone {
             guard order.behind.isEmpty else { return retryBehind() }
@@ -90,7 +95,7 @@ package struct PushMachine: Sendable {
         return .finish(stop)
     }
 
-    /// Handles a slice of frozen operations, whether they were frozen in this push or in an earlier one.
+    /// Handles a slice of operations that were frozen in this push or in an earlier one.
     package mutating func prepared(_ slice: PreparedSlice) -> Action {
         guard case .preparing(let asked) = state else {
             preconditionFailure("prepared(_:) while not preparing")
@@ -99,7 +104,7 @@ package struct PushMachine: Sendable {
         order.take(slice, for: asked)
         let unread = slice.operations.filter(\.mustBeRead)
         round.reads += unread.map { ($0, .row) }
-        // The group of such an operation is sent once its outcome is known.
+        // The group of such an operation is sent after the operation's outcome is known.
         let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
         var operations: [QueuedOperation] = []
         for operation in slice.operations where !operation.mustBeRead {
@@ -134,7 +139,7 @@ package struct PushMachine: Sendable {
         var decidedOperations: [DecidedOperation] = []
         var notReached: [Int64] = []
         var skipped: [Int64] = []
-        // If the server executes none of them, that is a failure.
+        // If the server executes no operation at all, the request counts as failed.
         let isPartly = replies.contains { if case .answer = $0 { true } else { false } }
         for (place, (operation, reply)) in zip(operations, replies).enumerated() {
             switch reply {
@@ -164,9 +169,10 @@ package struct PushMachine: Sendable {
         return apply(decidedOperations)
     }
 
-    /// Returns the response to a single group if its responses were too large in every attempt.
+    /// Returns the response to a single group if the group's responses were too large in every
+    /// attempt.
     ///
-    /// Another attempt would not help, and the other operations must not wait for the group.
+    /// Another attempt would not help, and other operations must not wait for the group.
     private mutating func answerBeyondBatch(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -175,9 +181,10 @@ package struct PushMachine: Sendable {
         return failures.noteTooLarge(operations[0]) < limits.attemptsMax ? nil : answer
     }
 
-    /// Returns whether a group has to wait because a response does not show if the server accepts batches.
+    /// Returns whether a group has to wait because a response does not show whether the server
+    /// accepts batches.
     ///
-    /// Another request is sent to find out which server it is.
+    /// Another request is sent to identify the server.
     package func mustKnowServer(after answer: PushAnswer) -> Bool {
         guard case .sending(let operations, true) = state, isOneGroup(operations) else {
             return false
@@ -190,8 +197,9 @@ package struct PushMachine: Sendable {
     ///
     /// - Parameters:
     ///   - answer: The response to the request.
-    ///   - isOriginalServer: Whether the server is proven to be an original one, which does not accept batches.
-    /// - Returns: What to do next.
+    ///   - isOriginalServer: Whether this is proven to be an original server, which does not accept
+    ///     batches.
+    /// - Returns: The next action.
     package mutating func rejected(
         _ answer: PushAnswer,
         isOriginalServer: Bool = false
@@ -216,7 +224,8 @@ package struct PushMachine: Sendable {
             round.failures = operations.map { ($0, answer) }
             return handleFailures(mayPass: isOneGroup(operations))
         case 401, 408, 429, 300..<400, 500, 502...:
-            // One of the strings may be the cause, so the next attempt has fewer operations.
+            // A proxy may reject certain text in the bodies, so the next attempt has fewer
+            // operations.
             if answer.status >= 500, !answer.isProven,
                 failures.hasTried(operations)
             {
@@ -229,7 +238,8 @@ package struct PushMachine: Sendable {
         }
     }
 
-    /// Handles the response of a server that does not accept batches, or rejected this one.
+    /// Handles a response that shows that the server does not accept batches, or that it rejected
+    /// this batch.
     private mutating func notTaken(
         _ operations: [QueuedOperation],
         _ answer: PushAnswer
@@ -237,10 +247,11 @@ package struct PushMachine: Sendable {
         let isUnknown =
             [404, 405, 501].contains(answer.status) || answer.status == 403 && answer.isProven
         let isRejection = answer.status == 501 || (400..<500).contains(answer.status)
-        // Any other response may come from a gateway, in front of a server that accepts batches.
+        // Any other response may come from a gateway in front of a server that accepts batches.
         let isServers = answer.isProven || budget.isOfOriginalServer
         if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || !isServers {
-            // The group cannot be split. If the path worked before, this response is not the server's.
+            // The group cannot be split. If batches worked before, this response does not come from
+            // the server.
             if isRejection, answer.isProven, ![404, 405, 501].contains(answer.status) {
                 return apply(operations.map { DecidedOperation($0, .rejected, answer) })
             }
@@ -248,7 +259,7 @@ package struct PushMachine: Sendable {
             return handleFailures()
         }
         if budget.hasTakenBatch || budget.namesRequests && !isUnknown, !answer.isProven {
-            // A proxy or firewall rejected it, possibly because of one of the strings.
+            // A proxy or firewall rejected the batch, possibly because of certain text in it.
             guard operations.count > 1 else {
                 round.failures = operations.map { ($0, answer) }
                 return handleFailures()
@@ -257,13 +268,16 @@ package struct PushMachine: Sendable {
             return resend(operations)
         }
         budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && isServers)
-        // A response that is not a batch response does not show whether the operations were executed.
+        // A response that is not a batch response does not show whether the operations were
+        // executed.
         return resend(operations, areRejected: isRejection && (isUnknown || answer.isProven))
     }
 
-    /// Handles a lost response: the operations remain frozen, and the next attempt sends the same bytes.
+    /// Handles a request without a response; the operations stay frozen, and the next attempt sends
+    /// the same bytes.
     ///
-    /// `mayBeSmaller` is true if the request may have reached the server, so that a smaller one may succeed.
+    /// `mayBeSmaller` is true if the request may have reached the server, so that a smaller request
+    /// may succeed.
     package mutating func lost(mayBeSmaller: Bool) -> Action {
         guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
         if operations.count == 1 || isOneGroup(operations), mayBeSmaller {
@@ -276,9 +290,10 @@ package struct PushMachine: Sendable {
         return resend(operations)
     }
 
-    /// Moves a request that is always lost to the end of the push.
+    /// Moves an operation or group whose request was lost to the end of the push.
     ///
-    /// The next request shows whether the server can be reached; if it is lost as well, the push ends.
+    /// The next request shows whether the server can be reached. If it is lost as well, the push
+    /// ends.
     private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
         guard !failures.hasTried(operations), !failures.isProbing, hasMore else {
             return failed(.network)
@@ -296,9 +311,9 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// Finds out what a response means.
+    /// Determines what a response means.
     ///
-    /// If it `mayBeUndone`, the server may have rolled back the state that a rejection shows.
+    /// `mayBeUndone` is true if the server may have rolled back the state that a rejection shows.
     private mutating func evaluate(
         _ operation: QueuedOperation,
         _ answer: PushAnswer,
@@ -330,8 +345,8 @@ package struct PushMachine: Sendable {
         return .apply(decidedOperations)
     }
 
-    /// Handles the stored outcomes; `unblocked` are operations of other groups that followed an accepted
-    /// operation in its row.
+    /// Continues after outcomes were stored; `unblocked` has the operations of other groups that
+    /// followed an accepted operation on the same row.
     package mutating func applied(
         _ results: [SettlementResult],
         unblocked: [Int64] = []
@@ -343,7 +358,7 @@ package struct PushMachine: Sendable {
         var hasMoved = false
         for (decided, result) in zip(decidedOperations, results) {
             if result == .untouched {
-                // This is a failure, because a proxy may respond in the same way every time.
+                // This counts as a failure, because a proxy may respond in the same way every time.
                 round.failures.append((decided.operation, decided.answer))
                 continue
             }
@@ -367,7 +382,7 @@ package struct PushMachine: Sendable {
         guard case .reading(let operation, let read) = state else {
             preconditionFailure("readAnswered(_:) with no read in flight")
         }
-        // An error of the operation shows the response to the operation itself.
+        // An error of the operation contains the response to the operation itself, not to the read.
         var reported = round.unclear.removeValue(forKey: operation.id) ?? answer
         switch read.outcome(of: operation, answer) {
         case .decided(let decision):
@@ -380,7 +395,7 @@ package struct PushMachine: Sendable {
             stop = .unauthorized
             unauthorizedAnswer = answer
         case .retry:
-            // The row that was read does not show what sent the response.
+            // The row that was read does not reveal what sent the response.
             round.failures.append((operation, answer.outline == nil ? reported : answer))
         }
         return proceed()
@@ -399,7 +414,8 @@ package struct PushMachine: Sendable {
 
     /// Moves failed operations to the end of the push.
     ///
-    /// If no operation is completed, the push waits, retries, and finally ends.
+    /// If no operation was completed, the push waits and retries, up to ``SyncLimits/attemptsMax``
+    /// attempts.
     private mutating func handleFailures(mayPass: Bool = true) -> Action {
         defer { round.end() }
         if round.hasMoved { failures.endProbe() }
@@ -411,7 +427,7 @@ package struct PushMachine: Sendable {
             round.failures.filter { $0.operation.failedPushes == 0 }
             .compactMap(\.answer.retryAfter).max()
         if Backoff.isTooLong(asked, limits) {
-            // The next push sends the other operations first, to find out whether the server works.
+            // The next push sends other operations first, to find out whether the server works.
             failures.noteRejectedByProxy(failed)
             return finish(.network)
         }
@@ -432,13 +448,13 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// Moves operations that a proxy rejected to the end of the push, without a wait.
+    /// Moves operations that a proxy rejected to the end of the push, without waiting.
     ///
-    /// The proxy rejects some of their contents, and may accept the other operations.
+    /// The proxy rejects some of their contents, and may accept the other operations. If it rejects
+    /// an operation a second time, the operation is left to the next push.
     ///
-    /// An operation that is rejected a second time is left to the next push.
-    ///
-    /// - Returns: Nil if no other operations are left; the push then waits and retries these.
+    /// - Returns: The next action; nil if no other operations are left. The push then waits and
+    ///   retries these operations.
     private mutating func moveRejectedBehind(_ operations: [QueuedOperation]) -> Action? {
         guard round.failures.allSatisfy(\.answer.isRejectedByProxy) else { return nil }
         let areKnown = failures.noteRejectedByProxy(operations)
@@ -454,9 +470,9 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// The number of operations in a row that a proxy may reject before the push ends.
+    /// The number of consecutive operations that a proxy may reject before the push ends.
     ///
-    /// A proxy that rejects everything must not receive a request for each operation.
+    /// A proxy that rejects everything should not receive a request for each operation.
     private static let rejectedInRowMax = 16
 
     private mutating func retryBehind() -> Action {
@@ -467,7 +483,7 @@ package struct PushMachine: Sendable {
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
     }
 
-    /// Whether operations are left other than those that just failed.
+    /// Whether there are operations left other than the ones that just failed.
     private var hasMore: Bool { !order.isPassDone || !round.reads.isEmpty }
 
     package mutating func waited() -> Action {
@@ -475,7 +491,7 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// Ends the push, because no response arrived or the task is cancelled.
+    /// Ends the push because no response arrived or the task was cancelled.
     package mutating func failed(_ stop: Stop) -> Action {
         state = .finished
         return .finish(stop)

@@ -1,27 +1,30 @@
-// PushOrder: which operations of the queue a push sends next.
+// PushOrder: determines which operations of the queue a push sends next.
 
 import TidelineCore
 
 /// The order in which a push takes operations from the queue.
 ///
-/// The operations in `first` precede those after the cursor; failed operations are sent last.
+/// The operations in `first` come before the operations after the cursor. Failed operations come
+/// last.
 struct PushOrder: Sendable {
-    /// The position in the queue up to which operations were taken.
+    /// The position in the queue up to which operations have been taken.
     private var cursor = QueueReader.start
     private var isAtEnd = false
     private var first: [Int64] = []
     private(set) var behind: [QueuedOperation]
     /// The operations in `first` whose batch was rejected as a whole.
     private var rejected: Set<Int64> = []
-    /// The last operation that this push sends; later ones were queued during the push.
+    /// The last operation in the queue at the start of the push; of the operations queued later,
+    /// the push sends at most one for each row.
     private let lastID: Int64
-    /// The rows whose operation was sent again after an edit, which happens once for each row.
+    /// The rows whose operations the push takes only from `first`.
     private var closed: Set<RowKey> = []
     /// Rows with an operation that cannot be decoded.
     private var blocked: Set<RowKey>
-    /// Rows whose groups were already sent again after an edit.
+    /// The rows whose groups were already resent once after an edit.
     private var blockedRows: Set<RowKey> = []
-    /// Whether operations wait for earlier ones of their rows, and whether one of these was completed since.
+    /// Whether operations wait for earlier operations, for example of the same row; `hasMovedSince`
+    /// is true if an operation was completed or changed since then.
     private var isWaiting = false
     private var hasMovedSince = false
 
@@ -35,7 +38,7 @@ struct PushOrder: Sendable {
         self.behind = behind
     }
 
-    /// Whether only failed operations are left, which are sent last.
+    /// Whether only failed operations are left, which come last.
     var isPassDone: Bool { first.isEmpty && isAtEnd }
 
     /// Returns the next slice within a budget.
@@ -53,7 +56,7 @@ struct PushOrder: Sendable {
         )
     }
 
-    /// Advances past a slice that was prepared.
+    /// Moves past a slice that was prepared.
     mutating func take(_ slice: PreparedSlice, for asked: PushSlice) {
         if slice.skipped > 0 { hasMovedSince = true }
         if slice.isWaiting { isWaiting = true }
@@ -74,24 +77,24 @@ struct PushOrder: Sendable {
         first = again + first
     }
 
-    /// Sends an operation and its group later; it was certainly not executed.
+    /// Sends an operation and its group later; the server did not execute the operation.
     mutating func sendLater(_ operation: QueuedOperation) {
         rejected.insert(operation.id)
         first.append(operation.id)
     }
 
-    /// Sends operations again before all others.
+    /// Resends operations before all others.
     ///
-    /// If `areRejected`, none of them was executed.
+    /// Set `areRejected` if the server executed none of them.
     mutating func sendAgain(_ ids: [Int64], areRejected: Bool = false) {
         if areRejected { rejected.formUnion(ids) }
         first = ids + first
     }
 
-    /// Sends an operation again that was edited after its rejection.
+    /// Resends an operation that was edited after its rejection.
     ///
-    /// This happens once for each row, so that a row that is edited continuously does not prolong the push
-    /// forever.
+    /// This happens only once for each row, so that a row that is edited continuously does not
+    /// prolong the push forever.
     mutating func sendAgainAfterEdit(_ operation: QueuedOperation, _ again: inout [Int64]) {
         if closed.insert(operation.row).inserted {
             again.append(operation.id)
@@ -100,7 +103,8 @@ struct PushOrder: Sendable {
         }
     }
 
-    /// Reads the queue again after other operations are complete, because an operation waits for one of them.
+    /// Records that an operation waits for another one, so that the queue is reread after other
+    /// operations are complete.
     mutating func waitForOtherOperations() { isWaiting = true }
 
     /// Excludes these rows from the rest of the push.
@@ -111,35 +115,38 @@ struct PushOrder: Sendable {
 
     /// Sends the failed operations that were moved to the end.
     ///
-    /// Later operations of their rows were skipped, so the queue is read from its start.
+    /// The queue is reread from its start, because later operations of their rows were skipped.
     mutating func sendBehind() {
         first = behind.map(\.id)
         behind = []
         startOver()
     }
 
-    /// Continues after outcomes were stored; the app may have changed something in the meantime.
+    /// Continues after outcomes were stored; the app may have changed the queue in the meantime.
     ///
-    /// `again` are the operations to send again, and `unblocked` are those that waited for an earlier one of
-    /// their row. `hasMoved` is true if an operation was removed from the queue or changed.
+    /// `again` has the operations to resend, and `unblocked` has the operations that waited for an
+    /// earlier operation of their row. `hasMoved` is true if an operation was removed from the
+    /// queue or changed.
     mutating func continueAfterApplying(
         again: [Int64],
         unblocked: [Int64],
         hasMoved: Bool
     ) {
         if hasMoved { hasMovedSince = true }
-        // Otherwise only the next pass over the queue would find those that this one has passed.
+        // Without this, operations that the current pass has already skipped would wait for the
+        // next pass over the queue.
         let passed = unblocked.filter { isAtEnd || $0 <= cursor }
         isAtEnd = false
-        // In the order of the queue: operations that were to go first come after those sent again.
+        // Resent operations come first, followed by the operations that were already in `first`.
         first = again + first + passed.filter { !first.contains($0) }
     }
 
-    /// Reads the queue again if operations were skipped that may be sent now.
+    /// Rereads the queue if operations that were skipped may be ready to send now.
     ///
-    /// An operation that waited for an earlier one of its row was skipped; the earlier one may now be complete.
+    /// An operation is skipped while it waits for an earlier operation of its row, which may be
+    /// complete by now.
     ///
-    /// - Returns: Whether there may be such operations.
+    /// - Returns: Whether the queue is reread.
     mutating func readAgainIfSkipped() -> Bool {
         guard isWaiting, hasMovedSince else { return false }
         (isWaiting, hasMovedSince) = (false, false)

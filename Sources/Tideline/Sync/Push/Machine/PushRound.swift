@@ -1,19 +1,19 @@
-// PushRound: the responses to the last request whose outcomes are not stored yet.
+// PushRound: the responses to the last request that still have to be handled.
 
 import TidelineCore
 
 /// The responses of a push that have not been handled.
 struct PushRound: Sendable {
-    /// The follow-up reads that are to be made.
+    /// The follow-up reads that still have to be made.
     var reads: [(operation: QueuedOperation, read: FollowUpRead)] = []
-    /// The responses that did not show the outcome, by operation.
+    /// The responses that did not reveal the outcome, by operation.
     var unclear: [Int64: PushAnswer] = [:]
-    /// The responses after which an operation is sent again.
+    /// The operations that have to be resent, with the responses that are the reason.
     var failures: [PushMachine.Failure] = []
     /// Whether an outcome was stored.
     var hasMoved = false
 
-    /// Removes the failures after they were handled.
+    /// Removes the failures after they have been handled.
     mutating func end() {
         failures = []
         hasMoved = false

@@ -1,4 +1,5 @@
-// OperationErrors: the errors of the operations that wait for the app, and the app's actions for them.
+// OperationErrors: the errors of operations that wait for the app, and the actions that resolve
+// them.
 
 import TidelineCore
 
@@ -30,7 +31,8 @@ struct OperationErrors {
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: id, in: table)
-            // If the server has no row, this is a row of this device, without a version.
+            // If the server has no row, this is a row that exists only on this device and has no
+            // version.
             let own = operation.damage == nil ? stored.map(RowMerge.payload) : stored
             let kept = Self.item(item, operation, over: known ?? own, stored, queue.catalog)
             try queue.unmasked.settingLocalColumns { try queue.store.put([kept], in: table) }
@@ -47,12 +49,15 @@ struct OperationErrors {
         }
     }
 
-    /// Sends the changes of this device again, on top of the newest known server row.
+    /// Resends the changes of this device on top of the newest known server row.
     func keepMine(_ error: TableOperationError) async throws {
         try await retry(error, ["id": .string(error.itemID)], keepsUnknownChanges: true)
     }
 
-    /// If it `keepsUnknownChanges`, an update from an older copy keeps all local values, and not the server's.
+    /// Resends the operation with `item` as the local row.
+    ///
+    /// If `keepsUnknownChanges` is true and the changes of an update are not known, all local
+    /// values are kept instead of the server's values.
     func retry(
         _ error: TableOperationError,
         _ item: Row,
@@ -64,7 +69,7 @@ struct OperationErrors {
             try queue.checkTable(of: parked)
             var operation = parked
             if try queue.reader.operations(parked.table, parked.itemID).count > 1 {
-                // The app resolved the row with all its changes.
+                // The app has resolved the row with all its changes.
                 guard let whole = try queue.absorbFollowing(parked) else { return }
                 operation = whole
             }
@@ -73,7 +78,8 @@ struct OperationErrors {
                 again = ConflictRules.onTop(operation, latest)
                 again.conflicts = 0
                 if case .row(let row) = latest, again.kind == .update {
-                    // From now on, the edit is the difference from this row, and nothing else is sent.
+                    // From now on, the edit is the difference from this row, and no other columns
+                    // are sent.
                     again.basis = RowBasis(base: row)
                     again.basisVersion = nil
                     again.sendsWholeRow = false
@@ -104,14 +110,14 @@ struct OperationErrors {
         }
     }
 
-    /// Sends a parked operation again unchanged.
+    /// Resends a parked operation unchanged.
     func retry(_ error: TableOperationError) async throws {
         try await resolve(error) { queue, operation in
             try queue.retry(operation)
         }
     }
 
-    /// Sends parked operations again unchanged.
+    /// Resends parked operations unchanged.
     ///
     /// - Returns: The number of operations.
     func retry(_ errors: [TableOperationError]) async throws -> Int {
@@ -123,7 +129,7 @@ struct OperationErrors {
                     try queue.reader.errors.contains(error.id, of: operation),
                     queue.catalog.names(tableOf: operation), queue.account.owns(operation)
                 else { continue }
-                // Another one of its group may have released it already.
+                // Another operation of the group may already have released it.
                 if operation.state == .parked { try queue.retry(operation) }
                 try queue.removeErrors(of: operation.id)
                 count += 1
@@ -132,7 +138,8 @@ struct OperationErrors {
         }
     }
 
-    /// Rejects values that no table can hold, unless the local or the server's row already has them.
+    /// Throws an error for values that no table can hold, unless the local row or the server's row
+    /// already has them.
     private func check(_ item: Row, of error: TableOperationError) throws {
         var theirs: Row?
         if case .row(let row) = error.serverCopy { theirs = row }
@@ -149,12 +156,11 @@ struct OperationErrors {
         )
     }
 
-    /// Returns the server's row with the changes of this device, including those in columns that the app's item
-    /// lacks.
+    /// Returns the server's row with the changes of this device, including changes in columns that
+    /// the app's item lacks.
     ///
-    /// If the server has no row, the result has the local values.
-    ///
-    /// The changes of an update from an older copy are not known; the server's row is then returned unchanged.
+    /// If the server has no row, the result has the local values. If the base row is not stored,
+    /// the changes of an update are not known, and the server's row is returned unchanged.
     private static func edits(
         of stored: Row,
         _ operation: QueuedOperation,
@@ -167,9 +173,10 @@ struct OperationErrors {
         return RowMerge.rebase(local: stored, from: base, onto: server)
     }
 
-    /// Returns the app's item as a local row, with the operation's id and the other columns of a known row.
+    /// Returns the app's item as a local row, with the operation's id and the other columns of a
+    /// known row.
     ///
-    /// The local columns that the item lacks have the stored row's values.
+    /// If the item lacks local columns, these get the values of the stored row.
     private static func item(
         _ item: Row,
         _ operation: QueuedOperation,
@@ -185,7 +192,7 @@ struct OperationErrors {
         return row
     }
 
-    /// Runs one of the three actions, unless the error was already resolved.
+    /// Runs the app's action for an error, unless the error was already resolved.
     func resolve(
         _ error: TableOperationError,
         _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void

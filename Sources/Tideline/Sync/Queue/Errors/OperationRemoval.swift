@@ -1,4 +1,5 @@
-// OperationRemoval: removes operations that the app discards, with their effect on the rows of the device.
+// OperationRemoval: removes operations that the app discards, and updates the rows on the device
+// accordingly.
 
 import TidelineCore
 
@@ -11,13 +12,15 @@ extension QueueTransaction {
 struct OperationRemoval {
     let queue: QueueTransaction
 
-    /// Removes an operation from the queue; the newest known row of the server replaces the local one.
+    /// Removes an operation from the queue, and replaces the local row with the newest known row of
+    /// the server.
     ///
-    /// If `keepsLostBases`, a base row that a restored server may have lost is kept instead.
+    /// If `keepsLostBases` is true, a base row that a restored server may have lost is kept
+    /// instead.
     func discard(_ operation: QueuedOperation, keepsLostBases: Bool = true) throws {
         try queue.remove(operation)
-        // If an operation cannot be decoded, its row is kept until it is pulled again. The rows of a table that
-        // the app does not declare cannot be accessed.
+        // If an operation cannot be decoded, its row is kept until it is pulled again. If the app
+        // does not declare a table, the table's rows cannot be accessed.
         guard operation.damage == nil, queue.catalog.names(tableOf: operation) else {
             return try letGo(behind: operation)
         }
@@ -32,9 +35,9 @@ struct OperationRemoval {
         }
         switch operation.basis.lastKnown {
         case .row(let row):
-            // The row was deleted here, and may have been inserted again. Membership changes that queries
-            // reported in the meantime were not stored, and neither was a loss by a restored server, so the
-            // queries restart.
+            // The row was deleted here, and may have been inserted again. In the meantime, neither
+            // membership changes that queries reported nor a loss by a restored server was stored,
+            // so the queries restart.
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             if stored == nil || operation.kind == .update && operation.replacesRow {
                 try queue.pullState.resetCursors(of: operation.table)
@@ -53,9 +56,10 @@ struct OperationRemoval {
         }
     }
 
-    /// Handles the removal of an operation that others follow in its row; their changes are kept.
+    /// Handles the removal of an operation that precedes others on the same row, whose changes are
+    /// kept.
     ///
-    /// If the server has no such row, the following operations are removed as well.
+    /// If the server has no such row, the later operations are removed as well.
     private func discard(_ operation: QueuedOperation, before next: QueuedOperation) throws {
         guard let server = operation.basis.lastKnown, server.row != nil else {
             try queue.removeFollowing(operation)
@@ -72,8 +76,8 @@ struct OperationRemoval {
             .moveUp(next, behind: operation, server, RowBasis(base: server.row), isDone: false)
     }
 
-    /// Handles the removal of an operation that follows another one in its row; the changes of the other
-    /// operations are kept.
+    /// Handles the removal of an operation that follows another one on the same row; the changes of
+    /// all other operations are kept.
     private func discard(
         _ operation: QueuedOperation,
         behind earlier: QueuedOperation,
@@ -90,11 +94,11 @@ struct OperationRemoval {
         }
         switch operation.kind {
         case .insert:
-            // The earlier delete remains, so the later operations have no row to change.
+            // The preceding delete remains, so the later operations have no row to change.
             try queue.removeFollowing(operation)
             try queue.store.delete(ids: [.string(id)], in: table)
         case .delete:
-            // The new row replaces the remaining one.
+            // The new row replaces the row that remains.
             next.kind = .update
             next.sendsWholeRow = true
             try queue.put(next)
@@ -107,12 +111,13 @@ struct OperationRemoval {
         }
     }
 
-    /// Handles the removal of an operation that could not be decoded, or whose table the app does not declare.
+    /// Handles the removal of an operation that could not be decoded, or whose table the app does
+    /// not declare.
     ///
-    /// Changes that pulls reported for its row were not stored, so the queries of the table restart.
-    ///
-    /// The next operation of the row is based on the version of the local row. If there is none, it is based on
-    /// the empty version, which no row of the server has.
+    /// The queries of the table restart, because changes that pulls reported for the row were not
+    /// stored. The next operation of the row is based on the version of the local row. If there is
+    /// no such version, the operation is based on the empty version, which no row of the server
+    /// has.
     func letGo(behind dropped: QueuedOperation) throws {
         let (table, id) = (dropped.table, dropped.itemID)
         try queue.pullState.resetCursors(of: table)
@@ -130,19 +135,24 @@ struct OperationRemoval {
         try queue.put(next)
     }
 
-    /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
+    /// Removes operations from the queue, and replaces their rows with the newest known rows of the
+    /// server.
     ///
-    /// If `keepsLostBases`, base rows that a restored server may have lost are kept instead.
+    /// If `keepsLostBases` is true, base rows that a restored server may have lost are kept
+    /// instead.
     func discard(_ operations: [QueuedOperation], keepsLostBases: Bool = true) throws {
-        // The last operation of a row is handled first, so that no operation follows the remaining ones.
+        // The last operation of a row is removed first, so that the remaining operations are not
+        // followed by others.
         for operation in operations.reversed() {
             try queue.watch?.check()
             try discard(operation, keepsLostBases: keepsLostBases)
         }
     }
 
-    /// Undoes the changes that a delete has made in its group, if the app discards the delete after a rejection: the
-    /// deletes of rows that refer to the row or to which it refers, and the references that became null.
+    /// Undoes the other changes of a delete's group when the app discards the delete after a
+    /// rejection.
+    ///
+    /// These changes are the deletes of related rows, and the references that became null.
     func restoreRelated(_ discarded: QueuedOperation) throws {
         guard discarded.kind == .delete, let group = discarded.group else { return }
         let members = try queue.reader.members(of: group).filter { $0.damage == nil }
@@ -173,7 +183,7 @@ struct OperationRemoval {
         }
     }
 
-    /// Returns whether a row referred to a deleted one in its last known state.
+    /// Returns whether a row, in its last known state, referred to a deleted row.
     private func refers(
         _ member: QueuedOperation,
         to delete: QueuedOperation,

@@ -1,28 +1,29 @@
-// ParkedConditions: when a parked operation is retried.
+// ParkedConditions: the conditions that determine when a parked operation is retried.
 
 import Foundation
 import TidelineCore
 
 /// The schema, rights and app version at the time of a temporary rejection.
 struct ParkedConditions: Hashable, Sendable {
-    /// The tables, columns and permissions of the server that rejected the operation; nil if the server does
-    /// not send `Tideline-Schema`.
+    /// The server's `Tideline-Schema` when it rejected the operation; nil if the server does not
+    /// send one.
     var schema: String?
     /// A string that changes with the claims of the token; nil if the client has no token.
     var rights: String?
     /// The version of the app.
     var app: String
 
-    /// Returns whether a rejection with this status may be temporary, because a table, a column or a right is
-    /// missing.
+    /// Returns whether a rejection with this status may be temporary, because a table, a column or
+    /// a right is missing.
     static func mayPass(_ status: Int?) -> Bool {
         status.map { [400, 403, 404, 405].contains($0) } ?? false
     }
 
-    /// Returns whether an operation that was rejected under these conditions may be accepted under the
-    /// conditions `now`.
+    /// Returns whether an operation that was rejected under these conditions may be accepted under
+    /// the conditions `now`.
     ///
-    /// A condition that is not known yet, such as that of a token that was not requested, counts as unchanged.
+    /// A condition that is not known yet counts as unchanged, for example if no token has been
+    /// requested.
     func differ(from now: ParkedConditions, status: Int?) -> Bool {
         if app != now.app { return true }
         if let schema = now.schema, schema != self.schema { return true }
@@ -30,12 +31,13 @@ struct ParkedConditions: Hashable, Sendable {
         return rights != self.rights
     }
 
-    /// Returns whether responses do not show changes of the server, so that only a schedule can retry.
+    /// Returns whether responses do not reveal changes of the server's schema, so that operations
+    /// are retried on schedule.
     func haveNoSchema(now: ParkedConditions) -> Bool { schema == nil && now.schema == nil }
 }
 
 extension StoredError {
-    /// Returns whether the operation is worth another attempt.
+    /// Returns whether another attempt may succeed.
     func mayPass(now: ParkedConditions, isDue: Bool, hasNewRights: Bool) -> Bool {
         guard let conditions else {
             return isOfEarlierVersion && (statusCode == 400 || statusCode == 403)
@@ -48,7 +50,7 @@ extension StoredError {
 
 /// The times at which operations are retried if the server does not send `Tideline-Schema`.
 struct ParkedSchedule: Hashable, Sendable {
-    /// The number of times that the operations were sent again.
+    /// The number of times that the operations were resent.
     var attempts: Int
     var next: Date
 
@@ -64,7 +66,7 @@ struct ParkedSchedule: Hashable, Sendable {
         self.next = next
     }
 
-    /// Creates the schedule for operations that were rejected just now.
+    /// Creates the schedule for operations that have just been rejected.
     init(from now: Date) { self.init(attempts: 0, next: now.addingTimeInterval(Self.wait(0))) }
 
     /// Parses a stored schedule.
@@ -78,14 +80,14 @@ struct ParkedSchedule: Hashable, Sendable {
 
     var text: String { "\(attempts) \(Int64(next.timeIntervalSince1970))" }
 
-    /// Returns whether the next attempt is due; also true if the clock was set back.
+    /// Returns whether the next attempt is due; also true if the wall clock was set back.
     func isDue(at now: Date) -> Bool {
         now >= next || next > now.addingTimeInterval(Self.waitMax)
     }
 
     /// Returns the schedule after an attempt.
     ///
-    /// A schedule that was due long ago belongs to an earlier rejection.
+    /// If the schedule was due long ago, it belongs to an earlier rejection and starts over.
     func after(_ now: Date) -> ParkedSchedule {
         let isOld = now > next.addingTimeInterval(Self.waitMax)
         let attempts = isOld ? 0 : attempts + 1
@@ -96,7 +98,7 @@ struct ParkedSchedule: Hashable, Sendable {
     }
 }
 
-/// The version of the app, combined with that of Tideline.
+/// The version of the app, combined with Tideline's.
 enum AppVersion {
     /// Returns the version of the app and that of Tideline.
     ///

@@ -1,5 +1,5 @@
-// ParkedOperations: releases operations that were rejected temporarily, when the server's schema, a right or the
-// app has changed.
+// ParkedOperations: releases operations that were rejected temporarily, after the server's schema,
+// a right or the app has changed.
 
 import Foundation
 import Synchronization
@@ -19,8 +19,8 @@ struct ParkedOperations {
         )
     }
 
-    /// Releases parked operations that the server may accept now, because its tables, the rights of the
-    /// caller or the app have changed since.
+    /// Releases parked operations that the server may accept now, because its tables, the caller's
+    /// rights or the app have changed since the rejection.
     ///
     /// - Parameter hasNewRights: Whether the app reported that the caller's rights have changed.
     /// - Returns: The number of released operations.
@@ -44,7 +44,7 @@ struct ParkedOperations {
                 guard let operation = try queue.reader.operation(error.operationID) else {
                     continue
                 }
-                // Another one of its group may have released it already.
+                // Another operation of the group may already have released it.
                 if operation.state == .parked { try queue.retry(operation) }
                 try queue.removeErrors(of: operation.id)
                 count += 1
@@ -53,16 +53,17 @@ struct ParkedOperations {
         }
     }
 
-    /// Releases operations that were rejected because of a missing parent whose insert is in the queue now.
+    /// Releases operations that were rejected because of a missing parent if the queue now inserts
+    /// that parent.
     ///
-    /// The app may have inserted the parent, or sent it again after a restore.
+    /// The app may have inserted the parent, or resent it after a restore.
     func releaseChildren() async throws {
         guard try await engine.read({ try !$0.errors.childrenWithParents().isEmpty }) else {
             return
         }
         try await engine.transaction { queue in
             for operation in try queue.reader.errors.childrenWithParents() {
-                // Another one of its group may have released it already.
+                // Another operation of the group may already have released it.
                 if let parked = try queue.reader.operation(operation.id), parked.state == .parked {
                     try queue.retry(parked)
                 }
@@ -71,9 +72,10 @@ struct ParkedOperations {
         }
     }
 
-    /// Counts a failed push for operations that the server failed to process although it processed others.
+    /// Counts a failed push for each operation that the server failed to process although it
+    /// processed others.
     ///
-    /// An operation is counted once for each push, and parked when the count reaches the limit.
+    /// Each operation is counted once per push, and is parked when its count reaches the limit.
     func countFailedPush() async throws {
         let failed = engine.pushMemory.failing.withLock { failing in
             defer { failing = [] }
@@ -106,9 +108,9 @@ struct ParkedOperations {
         for operation in parked { engine.events.send(.parked, of: operation) }
     }
 
-    /// Requests one row if only rejected operations are left.
+    /// Requests one row if the queue has only rejected operations.
     ///
-    /// No other request of the push would show whether the server's tables have changed.
+    /// The push sends no other request that would show whether the server's tables have changed.
     func learnSchema() async {
         // If the store or the server cannot be reached, the push continues without this response.
         guard let service = try? engine.remote.get(), service.busyTime == .zero,

@@ -1,9 +1,9 @@
-// StoredError: errors of operations in the store.
+// StoredError: the error of an operation, as it is stored.
 
 import Foundation
 import TidelineCore
 
-/// The error of a rejected operation, as the row of MS_TableOperationErrors stores it.
+/// The error of a rejected operation, stored as a row of MS_TableOperationErrors.
 struct StoredError: Sendable {
     var id: String
     var operationID: Int64
@@ -16,11 +16,12 @@ struct StoredError: Sendable {
     var serverItem: Row?
     /// The rule that the row breaks.
     var brokenRule: BrokenRule?
-    /// The conditions of the rejection; nil if the row itself caused it.
+    /// The conditions under which the server rejected the operation; nil if the row itself is the
+    /// reason.
     var conditions: ParkedConditions?
     /// The reference because of which the server rejected the operation.
     var reference: BrokenReference?
-    /// Whether a version of Tideline that did not store conditions stored the error.
+    /// Whether the error was stored by a version of Tideline that did not store conditions.
     private(set) var isOfEarlierVersion = false
 
     var row: Row {
@@ -63,7 +64,7 @@ struct StoredError: Sendable {
         self.serverItem = serverItem
     }
 
-    /// Creates the error of a stored row; `operation` supplies values that the row does not have.
+    /// Creates the error from a stored row; `operation` supplies values that the row does not have.
     init(row: Row, operation: QueuedOperation, schema: TableSchema?) {
         var properties = Row()
         if case .data(let bytes) = row["properties"] {

@@ -1,4 +1,5 @@
-// StoredErrors: the rows of MS_TableOperationErrors, and the errors of operations that have no row there.
+// StoredErrors: the errors in MS_TableOperationErrors, and the errors of operations that have no
+// row there.
 
 import TidelineCore
 
@@ -13,8 +14,9 @@ struct StoredErrors {
 
     /// Returns the errors of the operations that wait for the app, in the order of the queue.
     ///
-    /// A parked operation without a stored error, and an operation of a table that the app does not declare,
-    /// get an error that is not stored, so that every such operation is reported.
+    /// A parked operation without a stored error gets an error that is not stored, and so does an
+    /// operation on a table that the app does not declare. In this way, every operation that waits
+    /// is reported.
     func all() throws -> [(StoredError, QueuedOperation)] {
         var stored: [Int64: Row] = [:]
         for row in try reader.store.rows(TableQuery(), in: SystemTables.errors) {
@@ -29,7 +31,7 @@ struct StoredErrors {
             var error =
                 stored[id].map { StoredError(row: $0, operation: operation, schema: schema) }
                 ?? derivedError(operation)
-            // Of an operation that could not be sent, or an error that cannot be read.
+            // The operation could not be sent, or its error cannot be read.
             if error.item == nil, operation.kind != .delete {
                 error.item = try reader.localRow(of: operation)
             }
@@ -38,10 +40,10 @@ struct StoredErrors {
         }
     }
 
-    /// Sets the local columns of the error's rows to the values that they have now.
+    /// Sets the local columns of the error's rows to their current values.
     ///
-    /// They may have changed since the rejection, and the server's row has none. A record that the app makes from one
-    /// of the rows, to resolve the error, must not reset them.
+    /// The values may have changed since the rejection, and the server's row has none. If the app
+    /// makes a record from one of the rows to resolve the error, the record must not reset them.
     private func addLocalColumns(
         to error: inout StoredError,
         _ operation: QueuedOperation
@@ -55,7 +57,7 @@ struct StoredErrors {
         }
     }
 
-    /// Returns the error of an operation that waits for the app but has no error in the store.
+    /// Returns the error of an operation that waits for the app but has no stored error.
     private func derivedError(_ operation: QueuedOperation) -> StoredError {
         StoredError(
             id: Self.derivedErrorID(operation),
@@ -74,7 +76,7 @@ struct StoredErrors {
         "operation-\(operation.id)"
     }
 
-    /// Returns whether the operation is still parked with the error of this id.
+    /// Returns whether the operation is still parked with this error.
     func contains(_ id: String, of operation: QueuedOperation) throws -> Bool {
         let isReleased = operation.group != nil && operation.state == .pending
         let isParked = operation.state == .parked || isReleased
@@ -94,10 +96,11 @@ struct StoredErrors {
 
     // MARK: - Errors that may pass
 
-    /// Returns whether the server may accept a parked operation of this account later.
+    /// Returns whether the server may later accept a parked operation of this account.
     func hasOneThatMayPass() throws -> Bool { try !thatMayPass().isEmpty }
 
-    /// Returns the operations that were rejected because of a parent that an operation in the queue inserts.
+    /// Returns the operations that were rejected because of a missing parent that the queue now
+    /// inserts.
     func childrenWithParents() throws -> [QueuedOperation] {
         try parked { $0.reference?.reason == .parentNotFound }.compactMap { error in
             guard var operation = try reader.operation(error.operationID) else { return nil }
@@ -110,8 +113,8 @@ struct StoredErrors {
         }
     }
 
-    /// Returns the errors of this account's parked operations that the server may accept later, in the order of
-    /// the queue.
+    /// Returns the errors of this account's parked operations that the server may later accept, in
+    /// the order of the queue.
     func thatMayPass() throws -> [StoredError] {
         try parked { $0.conditions != nil || $0.isOfEarlierVersion }
     }
@@ -130,7 +133,7 @@ struct StoredErrors {
         return found.sorted { $0.operationID < $1.operationID }
     }
 
-    /// Returns the first operation that a server with `Tideline-Schema` rejected.
+    /// Returns the first operation that was rejected by a server with `Tideline-Schema`.
     func firstRejectedBySchema() throws -> QueuedOperation? {
         try thatMayPass().first { $0.conditions?.schema != nil }
             .flatMap { try reader.operation($0.operationID) }

@@ -1,15 +1,15 @@
-// TableOperationError: an operation that waits for the app, and the app's actions for it.
+// TableOperationError: an operation that waits for the app, with the actions that the app can take.
 
 public import Foundation
 public import TidelineCore
 
 /// An operation that the server rejected, or that cannot be sent.
 ///
-/// It cannot be sent if it cannot be decoded, if its row is not in the store, or if the app does not declare
-/// its table.
+/// An operation cannot be sent if it cannot be decoded, if its row is not in the store, or if the
+/// app does not declare its table.
 ///
-/// The error is stored: after a restart ``SyncContext/operationErrors()`` returns it again, and its actions
-/// still work. An action, or a new edit of the row, releases the operation.
+/// The error is stored. After a restart, ``SyncContext/operationErrors()`` returns it again, and
+/// its actions still work. An action, or a new edit of the row, releases the operation.
 ///
 /// ```swift
 /// for error in try await client.syncContext.operationErrors() {
@@ -27,68 +27,75 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     public var itemID: String
     /// The kind of the operation.
     public var kind: OperationKind
-    /// The status of the response.
+    /// The status of the response; nil if no response rejected the operation.
     public var statusCode: Int?
-    /// The kind of rejection, with the code that the status has for a pull; nil if no response rejected the operation.
+    /// The kind of rejection, as the code that a pull would report for the status; nil if no
+    /// response rejected the operation.
     ///
-    /// It does not distinguish broken rules and references from other rejections: see ``brokenRule`` and
-    /// ``brokenReference``.
+    /// The code does not distinguish broken rules and references from other rejections; for these,
+    /// see ``brokenRule`` and ``brokenReference``.
     public var code: SyncError.Code? { statusCode.map(SyncError.Code.init(answer:)) }
     /// The local row; nil for a delete.
     public var item: Row?
-    /// The server's row; nil if the response had none or the row is deleted there.
+    /// The server's row; nil if the response did not contain it, or if the row is deleted on the
+    /// server.
     ///
-    /// Columns that stay on the device have this device's values.
+    /// Columns that stay on the device have the values of this device.
     public var serverItem: Row?
     /// The base row of the local change; nil for an insert, or if it is not stored.
     public var base: Row?
-    /// The columns in which ``item`` and ``serverItem`` differ; none if either is missing.
+    /// The columns in which ``item`` and ``serverItem`` differ; empty if either is missing.
     public var differingColumns: [String] {
         guard let item, let serverItem else { return [] }
         return RowMerge.differing(item, serverItem).filter { !localColumns.contains($0) }
     }
-    /// The cause and the possible remedies; never the contents of a row.
+    /// The cause and the possible actions; never the contents of a row.
     public var message: String
-    /// The rule of the server that the row breaks; nil for another reason.
+    /// The server's rule that the row breaks; nil if there is another reason.
     ///
-    /// A device checks the rules that its model declares before it queues an operation. So this is `notUnique`, or a
-    /// rule that the model does not have.
+    /// The device checks the rules of its model before it queues an operation. Therefore this is
+    /// usually `notUnique`, or a rule that the model does not have.
     public internal(set) var brokenRule: BrokenRule?
     /// The newest known state of the row on the server.
     ///
-    /// It is the state that ``cancelOperationAndDiscardItem()`` restores. With `neverSeen` the local row may be
-    /// the only copy.
+    /// ``cancelOperationAndDiscardItem()`` restores this state. If it is `neverSeen`, the local row
+    /// may be the only copy.
     public var serverCopy: ServerCopy
-    /// Whether ``updateOperationAndRetry(with:)-(Row)`` can work.
+    /// Whether ``updateOperationAndRetry(with:)-(Row)`` can be used.
     ///
-    /// It cannot if the operation cannot be decoded, or if the app does not declare its table.
+    /// The property is false if the operation cannot be decoded, or if the app does not declare its
+    /// table.
     public var canRetry: Bool
 
     /// The transaction of the operation, as in ``PendingOperation/groupID``.
     ///
-    /// If the server rejects one operation of a transaction, all of them are parked, each with its own error; a
-    /// retry or an edit of one of the rows sends all of them again.
+    /// If the server rejects one operation of a transaction, all of them are parked, each with its
+    /// own error. If one of them is retried, or one of their rows is edited, all of them are
+    /// resent.
     public var groupID: String?
 
-    /// Whether the operation was not executed only because another operation of its transaction was rejected.
+    /// Whether the operation was not executed only because another operation of its transaction was
+    /// rejected.
     ///
-    /// The error of that operation has the reason, and the actions that resolve it. Its ``statusCode`` is not 424.
+    /// The error of the other operation has the reason, and the actions that resolve it. That error
+    /// has a ``statusCode`` other than 424.
     ///
     /// ```swift
     /// let errors = try await client.syncContext.operationErrors().filter { !$0.isConsequence }
     /// ```
     public var isConsequence: Bool { statusCode == 424 && groupID != nil }
 
-    /// The reference because of which the server rejected the operation; nil for any other reason.
+    /// The reference because of which the server rejected the operation; nil if there is another
+    /// reason.
     ///
-    /// If a parent is missing, ``restoreParent()``, ``moveToParent(_:)`` and ``cancelOperationAndDiscardItem()``
-    /// resolve the error. If a row cannot be deleted because rows refer to it, ``retry()`` and
-    /// ``cancelOperationAndDiscardItem()`` do.
+    /// If a parent is missing, use ``restoreParent()``, ``moveToParent(_:)`` or
+    /// ``cancelOperationAndDiscardItem()`` to resolve the error. If a row cannot be deleted because
+    /// other rows refer to it, use ``retry()`` or ``cancelOperationAndDiscardItem()``.
     public internal(set) var brokenReference: BrokenReference?
 
     /// The known state of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
-        /// The server had this row in its last known state.
+        /// The row exists on the server; the value is its last known state.
         case row(Row)
         /// The row is deleted on the server.
         case deleted
@@ -104,8 +111,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
 
     /// Creates an error, for an app's tests.
     ///
-    /// It belongs to no client: its actions throw ``SyncError`` with code `notFound`, like those of an
-    /// error that is already resolved.
+    /// The error does not belong to a client. Its actions throw ``SyncError`` with code `notFound`,
+    /// like those of an error that is already resolved.
     ///
     /// ```swift
     /// let conflict = TableOperationError(
@@ -121,16 +128,16 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// ```
     ///
     /// - Parameters:
-    ///   - id: The id of the error; nil for an id that consists of table and row.
+    ///   - id: The id of the error; if nil, the id is made from the table and the row's id.
     ///   - table: The table's name.
     ///   - itemID: The row's id.
     ///   - kind: The kind of the operation.
-    ///   - statusCode: The status of the response; nil if none rejected it.
+    ///   - statusCode: The status of the response; nil if no response rejected the operation.
     ///   - message: The message of the error.
     ///   - item: The local row.
     ///   - serverItem: The server's row.
     ///   - base: The base row of the local change.
-    ///   - serverCopy: The newest known state of the row on the server; nil for `serverItem`.
+    ///   - serverCopy: The newest known state of the row on the server; if nil, `serverItem`.
     ///   - canRetry: Whether the operation can be sent again.
     ///   - groupID: The transaction of the operation.
     ///   - brokenRule: The rule that the row breaks.
@@ -170,59 +177,62 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// The message.
     public var description: String { message }
 
-    /// The message, as `localizedDescription` shows it.
+    /// The message, which is also the value of `localizedDescription`.
     public var errorDescription: String? { message }
 
-    /// Drops the operation and restores the newest known server row, or deletes the row if there
-    /// is none; ``serverCopy`` says which.
+    /// Discards the operation, and restores the newest known server row, or deletes the row if the
+    /// server has none.
     ///
-    /// If a restored server may have lost the state that the operation was based on, the row gets that
-    /// state instead. If the server has an older state, the row becomes a lost row
-    /// (``SyncContext/lostRows()``). If the server has no row, the next pull finds out whether the row
-    /// is lost.
+    /// To find out which of these will happen, see ``serverCopy``.
     ///
-    /// If the server rejected a delete because rows refer to the row, the related rows that were deleted in the same
-    /// transaction also come back, and references that became null have their values again.
+    /// If a restored server may have lost the state that the operation was based on, the row gets
+    /// that state instead. If the server has an older state, the row becomes a lost row
+    /// (``SyncContext/lostRows()``). If the server has no row, the next pull finds out whether the
+    /// row is lost.
     ///
-    /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
-    /// removed: the row is kept until the next pull, which reloads the table.
+    /// If the server rejected a delete because other rows refer to the row, the related rows that
+    /// were deleted in the same transaction also come back, and references that became null get
+    /// their former values.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or `otherAccount`. On an error,
-    ///   nothing is changed.
+    /// If the operation cannot be decoded, or if the app does not declare its table, only the
+    /// operation is removed. The row is kept until the next pull, which reloads the table.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or with code
+    ///   `otherAccount`. If an error is thrown, nothing is changed.
     public func cancelOperationAndDiscardItem() async throws {
         try await errors().discard(self)
     }
 
-    /// Drops the operation; `item` replaces the local row.
+    /// Discards the operation, and replaces the local row with `item`.
     ///
-    /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
-    /// values of the newest known server row, or are not changed if there is no such row. Columns that stay on the
-    /// device change only if `item` has them.
+    /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have
+    /// get the values of the newest known server row; if there is no such row, they are not
+    /// changed. Columns that stay on the device change only if `item` has them.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit` or
-    ///   `otherAccount`. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
+    ///   `rowDoesNotFit` or `otherAccount`. If an error is thrown, nothing is changed.
     public func cancelOperationAndUpdateItem(_ item: Row) async throws {
         try await errors().cancel(self, item)
     }
 
-    /// Drops the operation; `item` replaces the local row.
+    /// Discards the operation, and replaces the local row with `item`.
     ///
-    /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
-    /// values of the newest known server row, or are not changed if there is no such row. Columns that stay on the
-    /// device change only if `item` has them.
+    /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have
+    /// get the values of the newest known server row; if there is no such row, they are not
+    /// changed. Columns that stay on the device change only if `item` has them.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit` or
-    ///   `otherAccount`. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
+    ///   `rowDoesNotFit` or `otherAccount`. If an error is thrown, nothing is changed.
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
         try await errors().cancel(self, Row(item))
     }
 
-    /// Sends the operation again with the next push, unchanged, with the other parked operations of its
-    /// transaction.
+    /// Resends the unchanged operation with the next push, together with the other parked
+    /// operations of its transaction.
     ///
-    /// Use it if the reason for the rejection no longer exists. After a temporary rejection, for a missing
-    /// table, column or right, the operation is also sent again without this call when the cause has changed. A
-    /// conflict that was not resolved is rejected again.
+    /// Use this method if the reason for the rejection no longer exists. If the server rejected the
+    /// operation because of a missing table, column or right, it is also resent without this call
+    /// when that has changed. A conflict that was not resolved is rejected again.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.statusCode == 403 {
@@ -230,28 +240,29 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `otherAccount`, and if
-    ///   ``canRetry`` is false. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, with code
+    ///   `otherAccount`, or if ``canRetry`` is false. If an error is thrown, nothing is changed.
     public func retry() async throws { try await errors().retry(self) }
 
-    /// Makes `item` the local row, and sends the operation with the next push, based on the
+    /// Replaces the local row with `item`, and sends the operation with the next push, based on the
     /// newest known server row.
     ///
-    /// A delete remains a delete, and `item` is not stored. Columns that `item` does not have keep this
-    /// device's change, or get the server's values if there is none. Columns that stay on the device change only if
-    /// `item` has them.
+    /// A delete remains a delete, and `item` is not stored. Columns that `item` does not have keep
+    /// this device's change, or get the server's values if the device did not change them. Columns
+    /// that stay on the device change only if `item` has them.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit`, `ruleBroken`,
-    ///   `otherAccount`, and if ``canRetry`` is false. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, with code
+    ///   `rowDoesNotFit`, `ruleBroken` or `otherAccount`, or if ``canRetry`` is false. If an error
+    ///   is thrown, nothing is changed.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await errors().retry(self, item)
     }
 
-    /// Sends the changes of this device with the next push, on top of the newest known server row.
+    /// Sends this device's changes with the next push, on top of the newest known server row.
     ///
-    /// Columns that this device has not changed get the server's values, unless the change was made to an older record,
-    /// whose columns all count as changed. If the row is deleted on the server, it is restored; a delete remains a
-    /// delete.
+    /// Columns that this device has not changed get the server's values. If the change was made to
+    /// an older record, all columns of the record count as changed. If the row is deleted on the
+    /// server, it is restored. A delete remains a delete.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.serverCopy != .neverSeen {
@@ -264,12 +275,13 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         try await errors().keepMine(self)
     }
 
-    /// Makes `item` the local row, and sends the operation with the next push, based on the
+    /// Replaces the local row with `item`, and sends the operation with the next push, based on the
     /// newest known server row.
     ///
-    /// A delete remains a delete, and `item` is not stored. A record has every column of its type, so start
-    /// with the server's row; otherwise changes of other writers are reverted. Columns that the type does not
-    /// have keep this device's change, or get the server's values if there is none.
+    /// A delete remains a delete, and `item` is not stored. A record has every column of its type,
+    /// so start with the server's row; otherwise changes of other writers are reverted. Columns
+    /// that the type does not have keep this device's change, or get the server's values if the
+    /// device did not change them.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.canRetry {
@@ -280,8 +292,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `rowDoesNotFit`, `ruleBroken`,
-    ///   `otherAccount`, and if ``canRetry`` is false. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, with code
+    ///   `rowDoesNotFit`, `ruleBroken` or `otherAccount`, or if ``canRetry`` is false. If an error
+    ///   is thrown, nothing is changed.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await errors().retry(self, Row(item))
     }

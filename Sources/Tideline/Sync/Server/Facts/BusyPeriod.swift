@@ -4,15 +4,15 @@
 package import Foundation
 import TidelineCore
 
-/// A wait that a server asked for: its length, and when the response arrived.
+/// A wait that a server asked for, as its length and the time when the response arrived.
 ///
-/// The end is not stored as a time. If the wall clock was wrong when the response arrived, such an end could be
-/// years away.
+/// The end of the wait is not stored. If the wall clock was wrong when the response arrived, the
+/// end could be years away.
 package struct BusyPeriod: Sendable, Hashable {
     /// The device's wall clock when the response arrived.
     package let received: Date
     package let length: Duration
-    /// The uptime when the response arrived; changes of the wall clock do not affect it.
+    /// The uptime when the response arrived, which changes of the wall clock do not affect.
     package let uptime: Duration?
 
     /// Creates a period; `length` is limited to `lengthMax`.
@@ -22,10 +22,11 @@ package struct BusyPeriod: Sendable, Hashable {
         self.uptime = uptime
     }
 
-    /// Returns how much of the wait is left.
+    /// Returns the remaining time of the wait.
     ///
-    /// If the wall clock was set back to a time before the response, the wait is over, because it would
-    /// otherwise become longer. If wall clock and uptime differ, the shorter time is used.
+    /// If the wall clock was set back to a time before the response, the wait is over, because it
+    /// would otherwise become longer. If the wall clock and the uptime differ, the shorter
+    /// remaining time is used.
     package func remaining(at now: Date, uptime: Duration? = nil) -> Duration {
         let elapsed = now.timeIntervalSince(received)
         guard elapsed >= 0, elapsed < Self.seconds(length) else { return .zero }
@@ -41,13 +42,14 @@ package struct BusyPeriod: Sendable, Hashable {
 }
 
 extension BusyPeriod {
-    /// The period as it is stored: milliseconds since 1970, and milliseconds.
+    /// The stored form of the period: its start in milliseconds since 1970, and its length in
+    /// milliseconds.
     package var text: String {
         let milliseconds = length.components.seconds * 1000
         return "\(Timestamp(received).milliseconds) \(milliseconds)"
     }
 
-    /// Parses a stored period; nil if that is not possible.
+    /// Parses the stored form of a period; nil if the text is not valid.
     package init?(text: String, lengthMax: Duration, now: Date, uptime: Duration?) {
         let numbers = text.split(separator: " ").map { Int64($0) }
         guard numbers.count == 2, let start = numbers[0], let length = numbers[1], length > 0 else {
@@ -65,12 +67,12 @@ extension BusyPeriod {
     }
 }
 
-/// A parser for the field `Retry-After` (RFC 9110 section 10.2.3).
+/// A parser for the header field `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
     /// Returns the wait that a field asks for; nil if the field is invalid.
     ///
-    /// A date is relative to `date`, the field `Date` of the same response, or to `serverTime`, the estimated
-    /// time of the server, if that is missing.
+    /// A date is relative to `date`, the `Date` field of the same response. If that field is
+    /// missing, the date is relative to `serverTime`, the estimated time of the server.
     package static func wait(_ field: String, date: String?, serverTime: Date) -> Duration? {
         let text = field.trimmingCharacters(in: .whitespaces)
         let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]
@@ -84,12 +86,12 @@ package enum RetryAfter {
         return .seconds(min(max(0, isTooLarge ? 0 : distance), secondsMax))
     }
 
-    /// The maximum wait, a year.
+    /// The maximum wait, which is one year.
     private static let secondsMax: Int64 = 365 * 86_400
 }
 
 extension Int64 {
-    /// The whole seconds since 1970 of a date, limited to the range of the integer.
+    /// Creates the whole seconds since 1970 of a date, limited to the range of the integer type.
     fileprivate init(clamping date: Date) {
         let seconds = date.timeIntervalSince1970.rounded(.down)
         self = Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max)

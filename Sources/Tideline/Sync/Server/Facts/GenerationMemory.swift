@@ -1,6 +1,6 @@
 // GenerationMemory: the generation of a server, as far as its responses have shown it.
 //
-// Pure: it takes a response, and returns whether to send the request again in the other dialect.
+// Pure. It evaluates a response, and returns whether to resend the request in the other dialect.
 
 import Foundation
 import TidelineCore
@@ -8,16 +8,17 @@ import TidelineCore
 /// The signs of a server's generation in a response.
 package struct AnswerSigns: Sendable, Hashable {
     package var status: Int
-    /// Whether a rejection mentions `ZUMO-API-VERSION`: the server does not support the client's version.
+    /// Whether a rejection mentions `ZUMO-API-VERSION`, because the server does not support the
+    /// client's version.
     package var rejectsVersion = false
     /// Whether `x-zumo-server-version` identifies an original server.
     package var namesClassicServer = false
-    /// Whether a header field is present that only a Tideline server sends.
+    /// Whether the response has a header field that only Tideline servers send.
     package var namesTideline = false
-    /// Whether the body is an envelope with `items`, which no classic server sends.
+    /// Whether the body is an envelope with `items`, which classic servers never send.
     package var isEnvelope = false
-    /// Whether the body is a bare array with a `Link` without angle brackets, as the original servers
-    /// write it.
+    /// Whether the body is a bare array and the response has a `Link` without angle brackets, as
+    /// the original servers send it.
     package var isClassicPage = false
 
     package init(status: Int) { self.status = status }
@@ -40,7 +41,8 @@ package struct AnswerSigns: Sendable, Hashable {
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (9...13).contains(byte) }
 
-    /// The number of bytes of a rejection that are searched for the name of the header field.
+    /// The maximum number of bytes of a rejection that are searched for the name of the header
+    /// field.
     private static let rejectionBytesMax = 4096
 }
 
@@ -60,7 +62,8 @@ package struct GenerationMemory: Sendable, Hashable {
 
     private enum Knowledge: Sendable, Hashable {
         case nothing
-        /// An earlier run of the app determined the generation; the server may have been replaced since.
+        /// An earlier run of the app determined the generation; the server may have been replaced
+        /// since then.
         case remembered(ServerDialect)
         case learned(ServerDialect, Confidence)
     }
@@ -86,7 +89,7 @@ package struct GenerationMemory: Sendable, Hashable {
         return false
     }
 
-    /// The dialect to store for later runs; nil if it was not determined.
+    /// The dialect to store for later runs; nil if none was determined.
     package var learned: ServerDialect? {
         guard setting == .automatic, case .learned(let dialect, _) = knowledge else { return nil }
         return dialect
@@ -102,8 +105,8 @@ package struct GenerationMemory: Sendable, Hashable {
     /// - Parameters:
     ///   - signs: The signs in the response.
     ///   - asked: The dialect of the request.
-    /// - Returns: Whether the request had no effect and has to be sent again. The server rejected it for its version,
-    ///   or for the syntax of a generation that an earlier run determined.
+    /// - Returns: Whether the request had no effect and has to be resent, because the server
+    ///   rejected its version, or its syntax, which an earlier run had determined.
     package mutating func note(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
         guard setting == .automatic else { return false }
         if let (dialect, confidence) = Self.meaning(signs, asked: asked) {
@@ -118,7 +121,8 @@ package struct GenerationMemory: Sendable, Hashable {
         return true
     }
 
-    /// Returns the generation that a response shows, and how certain that is; nil if it shows none.
+    /// Returns the generation that a response shows, and how certain that is; nil if the response
+    /// shows none.
     package static func meaning(
         _ signs: AnswerSigns,
         asked: ServerDialect

@@ -1,20 +1,21 @@
-// ServerFacts: the facts about the server that earlier runs of the app learned, and the installation id of the store.
+// ServerFacts: the facts about the server that earlier runs of the app learned, and the store's
+// installation id.
 //
-// If a server rejects a batch, this is stored for its endpoint, with the time of the next attempt. If it accepts one,
-// or sends `Repeatability-Result`, this is stored permanently.
+// If a server rejects a batch, this is stored for its endpoint, with the time of the next attempt.
+// If it accepts a batch, or sends `Repeatability-Result`, this is stored permanently.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// The facts about the server of an endpoint that the store saves between runs of the app.
+/// The facts about an endpoint's server that the store keeps between runs of the app.
 struct ServerFacts {
     let engine: SyncEngine
 
     /// Reads the facts about the endpoint's server, and the installation id, from the store.
     ///
-    /// If the store fails, the facts are determined again, and requests have no installation id; the app's next
-    /// call throws the error.
+    /// If the store fails, the facts are determined again, and requests have no installation id.
+    /// The app's next call throws the error.
     func recall() async {
         await noteFile()
         guard let service = try? engine.remote.get() else { return }
@@ -44,10 +45,10 @@ struct ServerFacts {
         await setInstallation(of: service, installation)
     }
 
-    /// Finds out whether the file of the store is a copy.
+    /// Finds out whether the store's file is a copy.
     ///
-    /// A copy gets a new installation id, and the operations in its queue are flagged as inherited, because the
-    /// original store may have sent them, and newer edits since.
+    /// A copy gets a new installation id. The operations in its queue are flagged as inherited,
+    /// because the original store may have sent them, and newer edits since then.
     private func noteFile() async {
         guard let identity = engine.store.fileIdentity,
             let known = try? await engine.read({ try $0.serverFacts.fileIdentity() ?? "" }),
@@ -69,7 +70,8 @@ struct ServerFacts {
         )
     }
 
-    /// Adds the installation id of the store to the client's requests, and creates one if there is none.
+    /// Adds the installation id of the store to the client's requests, and creates one if there is
+    /// none.
     private func setInstallation(of service: RemoteService, _ known: String?) async {
         guard let make = engine.environment.makeInstallationID else { return }
         if let known {
@@ -106,7 +108,8 @@ struct ServerFacts {
 
     // MARK: - Batches
 
-    /// Returns the budget of the last push, or a new one if that was too long ago.
+    /// Returns the budget of the last push if it used batches; otherwise a new budget that is based
+    /// on the stored facts.
     func pushBudget() async throws -> PushBudget {
         guard let remote = try? engine.remote.get() else {
             return PushBudget(limits: engine.limits, usesBatches: true)
@@ -125,14 +128,15 @@ struct ServerFacts {
             )
         }
         let seconds = Double(engine.limits.batchRetryTime.components.seconds)
-        // If the wall clock was wrong when this was stored, batches must not be avoided forever.
+        // If the wall clock was wrong when the time was stored, batches must not be avoided
+        // forever.
         let isRejected = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
         return PushBudget(
             limits: engine.limits,
             usesBatches: !isRejected,
             hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
                 || remote.signs.known.contains(.batches),
-            // A server whose lists have an epoch also supports this.
+            // A server whose lists have an epoch also sends `Repeatability-Result`.
             namesRequests: known?.namesRequests ?? false || namesRequests
                 || remote.signs.known.contains(.epoch)
         )

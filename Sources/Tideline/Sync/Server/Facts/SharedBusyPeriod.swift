@@ -1,4 +1,4 @@
-// SharedBusyPeriod: the wait that a server asked for.
+// SharedBusyPeriod: the wait that a server asked for, shared by all requests.
 
 import Foundation
 import Synchronization
@@ -10,13 +10,13 @@ final class SharedBusyPeriod: Sendable {
         var period: BusyPeriod?
         /// The number of periods so far.
         ///
-        /// The response to a request that was sent before a period does not end it.
+        /// If a request was sent before a period began, its response does not end the period.
         var number = 0
         /// The period in the store.
         var stored: BusyPeriod?
     }
 
-    /// A change to be stored: a period, or none.
+    /// A change that has to be stored: a period, or none.
     struct Change: Sendable {
         var period: BusyPeriod?
     }
@@ -24,10 +24,11 @@ final class SharedBusyPeriod: Sendable {
     private let state = Mutex(State())
     private let hub = ChangeHub<Set<String>>()
 
-    /// The last period, even if its time is over; nil if there was none, or if a successful response has ended it.
+    /// The last period, even if it is over; nil if there was none, or if a successful response
+    /// ended it.
     var period: BusyPeriod? { state.withLock { $0.period } }
 
-    /// The number of periods, which a request records before it is sent.
+    /// The number of periods, which is recorded before a request is sent.
     var number: Int { state.withLock { $0.number } }
 
     /// Sets the period that was read from the store.
@@ -43,7 +44,7 @@ final class SharedBusyPeriod: Sendable {
     /// Starts a period; `number` is the number of periods when the request was sent.
     func begin(_ period: BusyPeriod, sentAt number: Int) {
         update { state in
-            // If responses crossed, the longer wait is used.
+            // If responses to concurrent requests ask for waits, the longer wait is used.
             if number != state.number, let known = state.period {
                 let left = known.remaining(at: period.received, uptime: period.uptime)
                 guard left < period.length else { return false }
@@ -53,7 +54,8 @@ final class SharedBusyPeriod: Sendable {
         }
     }
 
-    /// Ends the period after a success of a request that was sent when there were `number` periods.
+    /// Ends the period after a successful response; `number` is the number of periods when the
+    /// request was sent.
     func end(sentAt number: Int) {
         update { state in
             guard state.period != nil, state.number == number else { return false }
@@ -62,7 +64,7 @@ final class SharedBusyPeriod: Sendable {
         }
     }
 
-    /// Notifies listeners if `body` changes the period.
+    /// Notifies listeners if `body` changed the period.
     private func update(_ body: (inout State) -> Bool) {
         if state.withLock({ body(&$0) }) { hub.publish([]) }
     }
@@ -74,7 +76,7 @@ final class SharedBusyPeriod: Sendable {
 
     func noteStored(_ change: Change) { state.withLock { $0.stored = change.period } }
 
-    /// Emits a value at each change of the period.
+    /// Returns a stream that emits a value each time the period changes.
     func changes() -> AsyncStream<Set<String>> { hub.stream() }
 }
 

@@ -1,9 +1,10 @@
-// SharedCoding: whether batches are compressed. Only those that become smaller are sent compressed.
+// SharedCoding: decides whether batches are compressed. A batch is compressed only if it becomes
+// smaller.
 //
-// A server says so in the response to a batch: `Accept-Encoding: gzip` (RFC 9110 section 12.5.3). A server that
-// does not say so gets no compressed batch. A proxy may not accept gzip although the server does. If a
-// compressed batch is rejected for its coding, or cannot be read, it is sent again uncompressed, and so are all
-// later ones in this run of the app.
+// A server announces in the response to a batch that it accepts gzip: `Accept-Encoding: gzip` (RFC
+// 9110 section 12.5.3). Other servers get no compressed batches. A proxy may not accept gzip
+// although the server does. If a compressed batch is rejected for its coding, or cannot be read, it
+// is resent uncompressed. No further batch is then compressed in this run of the app.
 
 import Synchronization
 import TidelineCore
@@ -34,10 +35,10 @@ final class SharedCoding: Sendable {
 
     func noteStored(_ takesGzip: Bool) { state.withLock { $0.stored = takesGzip } }
 
-    /// Sends a request, compressed if the server accepts that and it saves enough.
+    /// Sends a request, compressed if the server accepts gzip and compression saves enough.
     ///
-    /// `bytesMin` is the minimum size of a body that is compressed; nil for requests that no server accepts
-    /// compressed. The response shows whether the server accepts gzip.
+    /// `bytesMin` is the minimum size of a body that is compressed; it is nil for requests that no
+    /// server accepts in compressed form. The response shows whether the server accepts gzip.
     func send(
         _ request: TransportRequest,
         fromBytes bytesMin: Int?,
@@ -52,7 +53,7 @@ final class SharedCoding: Sendable {
             coded.headers["Content-Encoding"] = "gzip"
             let response = try await send(coded)
             guard response.status == 415 || response.status == 400 else { return response }
-            // The server did not execute a request that it rejected.
+            // The server rejected the request, so it did not execute it.
             state.withLock { ($0.takesGzip, $0.isRejected) = (false, true) }
         }
         let response = try await send(request)
@@ -62,7 +63,7 @@ final class SharedCoding: Sendable {
         return response
     }
 
-    /// Returns whether a list of codings contains gzip with a weight above 0.
+    /// Returns whether a list of codings contains gzip with a weight greater than 0.
     static func takesGzip(_ field: String?) -> Bool {
         (field ?? "").split(separator: ",").contains { part in
             let words = part.split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" } }
@@ -72,7 +73,7 @@ final class SharedCoding: Sendable {
         }
     }
 
-    /// Compresses a body, never on the caller's actor: a large batch takes about 20 ms.
+    /// Compresses a body, never on the caller's actor, because a large batch takes about 20 ms.
     @concurrent
     private static func compressed(_ body: [UInt8]) async -> [UInt8]? { Gzip.member(of: body) }
 }

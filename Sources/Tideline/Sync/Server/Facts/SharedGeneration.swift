@@ -1,4 +1,4 @@
-// SharedGeneration: the generation of a client's server.
+// SharedGeneration: the known generation of a client's server.
 
 import Synchronization
 
@@ -19,7 +19,7 @@ final class SharedGeneration: Sendable {
     /// Whether the app specified the generation, or a response in this run showed it.
     var isKnown: Bool { state.withLock { $0.memory.isKnown } }
 
-    /// The dialect that has not been stored yet; a store without a dialect means datasync.
+    /// The dialect that has not been stored yet; a store without a dialect stands for datasync.
     var unstored: ServerDialect? {
         state.withLock { state in
             state.memory.learned.flatMap { $0 == state.stored ?? .datasync ? nil : $0 }

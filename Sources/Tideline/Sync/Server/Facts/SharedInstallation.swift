@@ -1,21 +1,23 @@
-// SharedInstallation: the installation id.
+// SharedInstallation: the installation id of a store.
 //
-// A random id, created once for each store. It shows the server's operators which device has not synced for a
-// long time. It does not identify an account, and contains nothing about the hardware.
+// The id is random and created once for each store. It shows the server's operators which devices
+// have not synced for a long time. It does not identify an account, and contains nothing about the
+// hardware.
 
 import Synchronization
 
-/// The id of a client's store for the server, `X-ZUMO-INSTALLATION-ID`.
+/// The installation id of a client's store, which the server receives in `X-ZUMO-INSTALLATION-ID`.
 final class SharedInstallation: Sendable {
     private let name = Mutex<String?>(nil)
 
-    /// The id; nil before a store is open, or if the environment creates none.
+    /// The id; nil until a store is open, or if the environment creates none.
     var id: String? {
         get { name.withLock { $0 } }
         set { name.withLock { $0 = newValue.flatMap { Self.isName($0) ? $0 : nil } } }
     }
 
-    /// Returns whether the id is valid in a header field, because another program may have written the store.
+    /// Returns whether the id is valid in a header field; another program may have changed the
+    /// stored id.
     static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

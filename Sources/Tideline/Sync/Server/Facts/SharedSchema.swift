@@ -1,13 +1,14 @@
-// SharedSchema: `Tideline-Schema` of a client's server.
+// SharedSchema: the last `Tideline-Schema` of a client's server.
 
 import Synchronization
 import TidelineCore
 
-/// The name of the server's schema in its last response.
+/// The name of the server's schema in the server's last response.
 final class SharedSchema: Sendable {
     private let state = Mutex<String?>(nil)
 
-    /// The `Tideline-Schema` of the last response; nil before the first one, and for servers that send none.
+    /// The `Tideline-Schema` of the last response; nil before the first response, or if the server
+    /// sends none.
     var name: String? { state.withLock { $0 } }
 
     func learn(_ response: TransportResponse) {

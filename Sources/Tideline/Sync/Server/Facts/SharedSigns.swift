@@ -1,20 +1,20 @@
-// SharedSigns: the kind of a server, as its responses show it.
+// SharedSigns: the signs by which a client recognizes its server.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// The signs of the server in its responses so far, shared by all requests of a client.
+/// The signs that the server's responses have shown so far, shared by all requests of a client.
 final class SharedSigns: Sendable {
     private struct State {
         var known: ServerSigns = []
-        /// The server's signs as stored in the local store.
+        /// The signs that are in the local store.
         var stored: ServerSigns = []
         /// The time before which no batch is sent to the server.
         var batchesRejected: Date?
         /// Whether a response has shown that `If-Match` reaches the server.
         var passesConditions = false
-        /// Whether a 401 arrived that is not proven to come from the server, and a new token did not help.
+        /// Whether a new token did not help after a 401 that is not proven to come from the server.
         var hasRenewedInVain = false
     }
 
@@ -43,8 +43,8 @@ final class SharedSigns: Sendable {
 
     /// Returns whether a request may be sent in a batch.
     ///
-    /// Batches are avoided for at most `retryTime`, even if the wall clock was wrong when the rejection was
-    /// recorded.
+    /// Batches are avoided for at most `retryTime`, even if the wall clock was wrong when a
+    /// rejection was recorded.
     func mayBatch(at now: Date, retryTime: Duration) -> Bool {
         state.withLock { state in
             guard let until = state.batchesRejected else { return true }

@@ -1,4 +1,5 @@
-// StoredServerFacts: the facts about the server of an endpoint, and the installation id, as rows of MS_TableConfig.
+// StoredServerFacts: the facts about an endpoint's server, and the installation id, which
+// MS_TableConfig stores.
 
 import Foundation
 import TidelineCore
@@ -13,7 +14,7 @@ extension QueueTransaction {
     var serverFacts: ServerFactChanges { ServerFactChanges(queue: self) }
 }
 
-/// A reader of the facts about servers that the store saves between runs of the app.
+/// A reader of the facts about servers that the store keeps between runs of the app.
 struct StoredServerFacts {
     let reader: QueueReader
 
@@ -28,7 +29,7 @@ struct StoredServerFacts {
         try reader.store.row(id: id, in: SystemTables.config)?["value"]?.text
     }
 
-    /// Returns the identifier that the store's file had when it was last opened.
+    /// Returns the identifier that the store's file had when the store was last opened.
     func fileIdentity() throws -> String? {
         try reader.config("", Self.fileKey, PullCursor.fileIdentityType)
     }
@@ -46,7 +47,7 @@ struct StoredServerFacts {
             .flatMap(ServerDialect.init(rawValue:))
     }
 
-    /// Returns whether the server of an endpoint accepts bodies as gzip.
+    /// Returns whether the server of an endpoint accepts bodies that are compressed with gzip.
     func takesGzip(_ endpoint: String) throws -> Bool {
         try reader.store.row(id: Self.id("gzip", endpoint), in: SystemTables.config) != nil
     }
@@ -57,10 +58,10 @@ struct StoredServerFacts {
             .union(try isNoted("batchTaken", endpoint) ? .batches : [])
     }
 
-    /// Returns whether the server of an endpoint ever showed a sign.
+    /// Returns whether the server of an endpoint has ever shown a sign.
     ///
-    /// If it accepted a batch, a later 404 comes from a proxy. If it sent `Repeatability-Result`, a success
-    /// without that field comes from a proxy.
+    /// If the server has accepted a batch, a later 404 comes from a proxy. If it has sent
+    /// `Repeatability-Result`, a successful response without that field comes from a proxy.
     func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
         try reader.store.row(id: Self.id(sign, endpoint), in: SystemTables.config) != nil
     }
@@ -70,18 +71,19 @@ struct StoredServerFacts {
         try value(Self.id("batch", endpoint)).flatMap { Timestamp($0)?.date }
     }
 
-    /// Returns the stored wait that the server of an endpoint asked for.
+    /// Returns the wait that the server of an endpoint asked for, in its stored form.
     func busyPeriod(_ endpoint: String) throws -> String? {
         try value(Self.id("busy", endpoint))
     }
 
-    /// Returns when operations that may pass are sent again to a server without `Tideline-Schema`.
+    /// Returns the schedule for resending parked operations to a server that does not send
+    /// `Tideline-Schema`.
     fileprivate func parkedSchedule(_ endpoint: String) throws -> ParkedSchedule? {
         try value(Self.id("parked", endpoint)).flatMap(ParkedSchedule.init)
     }
 }
 
-/// A writer of the facts about servers that the store saves between runs of the app.
+/// A writer of the facts about servers that the store keeps between runs of the app.
 struct ServerFactChanges {
     let queue: QueueTransaction
 
@@ -113,7 +115,8 @@ struct ServerFactChanges {
         try put(id, id: .string(key), key: key)
     }
 
-    /// Removes the installation id of a store that is a copy, and flags its operations as inherited.
+    /// Removes the installation id of a store that is a copy, and flags its operations as
+    /// inherited.
     ///
     /// - Returns: The number of operations in the queue.
     func becomeAnotherInstallation() throws -> Int {
@@ -132,7 +135,7 @@ struct ServerFactChanges {
         _ = try queue.setConfig(dialect.rawValue, "", endpoint, PullCursor.generationType)
     }
 
-    /// Stores whether the server of an endpoint accepts bodies as gzip.
+    /// Stores whether the server of an endpoint accepts bodies that are compressed with gzip.
     func setTakesGzip(_ takes: Bool, _ endpoint: String) throws {
         try set("gzip", to: takes ? "true" : nil, endpoint)
     }
@@ -142,7 +145,7 @@ struct ServerFactChanges {
         try set("signs", to: signs.text, endpoint)
     }
 
-    /// Stores that the server of an endpoint showed a sign.
+    /// Stores that the server of an endpoint has shown a sign.
     func note(_ sign: String, _ endpoint: String) throws { try set(sign, to: "true", endpoint) }
 
     /// Stores the time before which no batch is sent to the server of an endpoint.
@@ -155,9 +158,9 @@ struct ServerFactChanges {
         try set("busy", to: period?.text, endpoint)
     }
 
-    /// Returns whether operations are due for a server that does not send `Tideline-Schema`.
+    /// Returns whether parked operations are due for a server that does not send `Tideline-Schema`.
     ///
-    /// Begins a schedule if `isWanted` is true and the store has none.
+    /// If `isWanted` is true and the store has no schedule, a schedule begins.
     func isParkedDue(_ endpoint: String, at now: Date, isWanted: Bool) throws -> Bool {
         guard isWanted else { return false }
         let schedule = try queue.reader.serverFacts.parkedSchedule(endpoint)

@@ -1,15 +1,16 @@
-// SchemaCheck: finds differences between the tables.
+// SchemaCheck: compares the app's tables with the server's tables.
 
 import Foundation
 public import TidelineCore
 
-/// A comparison of the tables of an app with those of its server.
+/// A comparison of the app's tables with the server's tables.
 struct SchemaCheck {
     let engine: SyncEngine
 
     /// Reads the result of the last comparison from the store.
     ///
-    /// It is not used if the app has other tables now. If the store fails, the tables are compared again.
+    /// The result is not used if the app has other tables now. If the store fails, the tables are
+    /// compared again.
     func recall() async {
         guard let endpoint = try? engine.remote.get().endpoint.key else { return }
         let stored = try? await engine.read { reader in
@@ -23,7 +24,8 @@ struct SchemaCheck {
 
     // MARK: - For the app
 
-    /// Returns the differences; requests the document of the server only if its schema has changed since.
+    /// Returns the differences; requests the server's schema document only if the schema has
+    /// changed since the last request.
     func differences() async throws -> [SchemaDifference] {
         try await engine.asking("comparison of the schemas") { try await checked() }
     }
@@ -73,10 +75,11 @@ struct SchemaCheck {
 
     // MARK: - In the background
 
-    /// Compares the tables if a response has shown that the server's schema, the app's tables or the caller's rights
-    /// have changed since the last comparison.
+    /// Compares the tables if the server's schema, the app's tables or the caller's rights have
+    /// changed since the last comparison.
     ///
-    /// It never fails: without a result, a later call tries again, at first after a minute.
+    /// It never throws an error. If a comparison fails, a later call tries again, at first after a
+    /// minute.
     func compareIfChanged() async {
         guard engine.limits.schemaBytesMax > 0, let service = try? engine.remote.get(),
             let basis = await basis(service.schema.name), service.busyTime == .zero,
@@ -99,7 +102,7 @@ struct SchemaCheck {
         }
     }
 
-    /// A response that does not show whether the server has a document.
+    /// An error for a response that does not show whether the server has a schema document.
     private struct Unclear: Error {}
 
     private func fetch(
@@ -107,7 +110,7 @@ struct SchemaCheck {
         _ known: SchemaFinding.Basis
     ) async throws -> SchemaFinding {
         let response = try await ask(service)
-        // The schema may have changed since the response that was the reason for the request.
+        // The schema may have changed after the response that led to this request.
         let name = response.headers[SharedSchema.field] ?? known.schema
         let basis = await basis(name) ?? known
         if let server = document(response) {
@@ -134,19 +137,21 @@ struct SchemaCheck {
         ).0
     }
 
-    /// Returns the document in a response; nil if it has none that this version can read.
+    /// Returns the document in a response; nil if there is none, or if this version cannot read it.
     private func document(_ response: TransportResponse) -> SchemaDocument? {
         guard response.status == 200, response.body.count <= bytesMax else { return nil }
         return try? SchemaDocument(response.body)
     }
 
-    /// The maximum size of a document; if the client compares nothing by itself (0), the default for calls of the app.
+    /// The maximum size of a document; if automatic comparisons are off (0), the default applies to
+    /// calls of the app.
     private var bytesMax: Int {
         let limit = engine.limits.schemaBytesMax
         return limit > 0 ? limit : SyncLimits().schemaBytesMax
     }
 
-    /// Returns what a comparison depends on; nil if the server sends no `Tideline-Schema`.
+    /// Returns the facts that a comparison depends on; nil if the server does not send
+    /// `Tideline-Schema`.
     private func basis(_ schema: String?) async -> SchemaFinding.Basis? {
         guard let schema else { return nil }
         let account =
@@ -187,34 +192,39 @@ struct SchemaCheck {
 }
 
 extension SyncContext {
-    /// Compares the tables of this app with those of the server.
+    /// Compares the app's tables with the server's tables.
     ///
-    /// A column or table that the server does not have is read as its default, and a change of it is rejected. So
-    /// an app can say that it must be updated, or report the differences to its authors. Columns that only the server
-    /// has are not differences unless the server requires a value, and neither is what stays on the device.
+    /// If the server does not have a column or table, it is read as its default, and the server
+    /// rejects changes of it. An app can use the differences to ask for an update of the app, or
+    /// report them to its authors. Columns that only the server has are differences only if the
+    /// server requires a value. Tables and columns that stay on the device are never differences.
     ///
-    /// The document of the server is requested at most once for each change of its schema: later calls return
-    /// the same result until a response to any request shows that the schema has changed. Automatic sync and
-    /// ``SyncClient/syncOnce(deadline:_:)`` compare by themselves; see ``knownSchemaDifferences``.
+    /// The server's schema document is requested at most once for each change of the schema. Later
+    /// calls return the same result until a response to any request shows that the schema has
+    /// changed. Automatic sync and ``SyncClient/syncOnce(deadline:_:)`` compare the tables without
+    /// a call; see ``knownSchemaDifferences``.
     ///
     /// ```swift
     /// for difference in try await client.syncContext.schemaDifferences() { print(difference) }
     /// ```
     ///
-    /// - Returns: The differences, in the order of the tables and columns; none if they match.
-    /// - Throws: ``SyncError`` with code `storeNotInitialized`, `offline`, `unauthorized`, `insecureEndpoint`,
-    ///   `cancelled` or `suspended`; and with code `serverError` if the server has no such document, like the original
-    ///   servers.
+    /// - Returns: The differences, in the order of the tables and columns; empty if the tables
+    ///   match.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized`, `offline`, `unauthorized`,
+    ///   `insecureEndpoint`, `cancelled` or `suspended`. If the server has no schema document, as
+    ///   is the case for the original servers, the code is `serverError`.
     public func schemaDifferences() async throws -> [SchemaDifference] {
         try await SchemaCheck(engine: engine()).differences()
     }
 
-    /// The differences between the tables of this app and those of the server that the last comparison found.
+    /// The differences between the app's tables and the server's tables that the last comparison
+    /// found.
     ///
-    /// Automatic sync and ``SyncClient/syncOnce(deadline:_:)`` compare after a sync whose responses have a different
-    /// `Tideline-Schema` than before, send ``SyncEvent/Kind/schemaCompared``, and store the result, so that it is known
-    /// when the app starts again. Before the first comparison, and with a server that has no schema document, there are
-    /// none.
+    /// Automatic sync and ``SyncClient/syncOnce(deadline:_:)`` compare the tables after a sync
+    /// whose responses have another `Tideline-Schema` than before. They send
+    /// ``SyncEvent/Kind/schemaCompared``, and store the result, so that it is known when the app
+    /// starts again. The array is empty before the first comparison, and if the server has no
+    /// schema document.
     ///
     /// ```swift
     /// let missing = try client.syncContext.knownSchemaDifferences

@@ -1,32 +1,34 @@
-// SchemaFinding: the result of a comparison of the app's tables with those of its server, and its row in
-// MS_TableConfig.
+// SchemaFinding: the result of a comparison of the app's tables with the server's tables, and its
+// stored form in MS_TableConfig.
 
 import Foundation
 import TidelineCore
 
-/// The result of a comparison of the app's tables with those of a server.
+/// The result of a comparison of the app's tables with a server's tables.
 struct SchemaFinding: Sendable, Hashable {
     /// The facts that a result depends on; if one of them changes, the tables are compared again.
     struct Basis: Sendable, Hashable {
         /// The `Tideline-Schema` of the server.
         var schema: String
-        /// The fingerprint of the app's document.
+        /// The fingerprint of the app's schema document.
         var app: String
-        /// A hash of the account and its rights, because a server has a document for each caller.
+        /// A hash of the account and its rights, because the server's document depends on the
+        /// caller.
         var caller: String
     }
 
     enum Result: Sendable, Hashable {
         case compared([SchemaDifference])
-        /// The server has no document for this caller, or one that the client cannot read. It is not requested again
-        /// under the same conditions.
+        /// The server has no document for this caller, or the client cannot read the document.
+        ///
+        /// It is not requested again as long as the facts in ``Basis`` do not change.
         case unavailable(status: Int)
     }
 
     var basis: Basis
     var result: Result
 
-    /// The differences; none if the documents were not compared.
+    /// The differences; empty if the documents were not compared.
     var differences: [SchemaDifference] {
         switch result {
         case .compared(let differences): differences
@@ -34,7 +36,7 @@ struct SchemaFinding: Sendable, Hashable {
         }
     }
 
-    /// Creates a result; only the first thousand differences are kept.
+    /// Creates a result, which keeps only the first thousand differences.
     init(_ basis: Basis, _ result: Result) {
         self.basis = basis
         switch result {
@@ -50,7 +52,7 @@ struct SchemaFinding: Sendable, Hashable {
 // MARK: - Storage
 
 extension SchemaFinding {
-    /// A result as it is stored.
+    /// The stored form of a result.
     private struct Stored: Codable {
         struct Difference: Codable {
             var table: String
@@ -65,7 +67,7 @@ extension SchemaFinding {
         var differences: [Difference]
     }
 
-    /// The result as it is stored.
+    /// The stored form of the result, as text.
     var text: String {
         let status =
             switch result {
@@ -86,7 +88,7 @@ extension SchemaFinding {
         return (try? encoder.encode(stored)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// Parses a stored result; nil if that is not possible.
+    /// Parses the stored form of a result; nil if the text is not valid.
     init?(text: String) {
         guard let stored = try? JSONDecoder().decode(Stored.self, from: Data(text.utf8)) else {
             return nil
@@ -104,7 +106,8 @@ extension SchemaFinding {
 extension SchemaFinding {
     private static func id(_ endpoint: String) -> Value { .string("schema|\(endpoint)") }
 
-    /// Returns the result of the last comparison with the server of an endpoint; nil if there is none.
+    /// Returns the result of the last comparison with the server of an endpoint; nil if there is
+    /// none.
     static func read(
         _ endpoint: String,
         from store: any LocalStoreReader

@@ -1,36 +1,37 @@
-// SharedSchemaFinding: the last comparison of schemas, and the time of the next attempt if one failed.
+// SharedSchemaFinding: the last comparison of schemas, and the wait after comparisons that failed.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// The last comparison of the app's tables with those of the server, shared by a client's runners and views.
+/// The last comparison of the app's tables with the server's, shared by a client's runners and
+/// views.
 final class SharedSchemaFinding: Sendable {
     private struct State {
         var finding: SchemaFinding?
         /// Whether a comparison is running in the background.
         var isComparing = false
-        /// The number of failed attempts in a row.
+        /// The number of consecutive failures.
         var failures = 0
-        /// When the last attempt failed.
+        /// The time of the last failure.
         var failedAt: Date?
-        /// The fingerprint of the app's document; nil until it is needed.
+        /// The fingerprint of the app's schema document; nil until it is needed.
         var app: String?
     }
 
     private let state = Mutex(State())
     private let hub = ChangeHub<Set<String>>()
 
-    /// The result of the last comparison, of this run of the app or an earlier one.
+    /// The result of the last comparison, in this run of the app or an earlier one.
     var finding: SchemaFinding? { state.withLock { $0.finding } }
 
     /// The known differences between the app and the server.
     var differences: [SchemaDifference] { finding?.differences ?? [] }
 
-    /// Emits a value at each change of the result.
+    /// Returns a stream that emits a value each time the result changes.
     func changes() -> AsyncStream<Set<String>> { hub.stream() }
 
-    /// Returns the fingerprint of the app's document, which is computed once.
+    /// Returns the fingerprint of the app's schema document, which is computed only once.
     func fingerprint(of catalog: TableCatalog) -> String {
         if let known = state.withLock({ $0.app }) { return known }
         let found = catalog.document.fingerprint
@@ -45,16 +46,17 @@ final class SharedSchemaFinding: Sendable {
         hub.publish([])
     }
 
-    /// Returns whether a comparison in the background starts now: the conditions have changed since the last one, none
-    /// is running, and the wait after a failed one is over.
+    /// Returns whether a background comparison starts now.
     ///
-    /// The caller ends it with ``end(with:)``, ``fail(at:)`` or ``cancel()``.
+    /// It starts if the facts have changed since the last comparison, no comparison is running, and
+    /// the wait after a failure is over. The caller ends it with ``end(with:)``, ``fail(at:)`` or
+    /// ``cancel()``.
     func begin(_ basis: SchemaFinding.Basis, at now: Date) -> Bool {
         state.withLock { state in
             guard state.finding?.basis != basis, !state.isComparing else { return false }
             if let failedAt = state.failedAt {
                 let elapsed = now.timeIntervalSince(failedAt)
-                // After the wall clock was set back, the wait must not become longer.
+                // If the wall clock was set back, the wait must not become longer.
                 guard elapsed < 0 || elapsed >= Self.wait(after: state.failures) else {
                     return false
                 }
@@ -64,7 +66,7 @@ final class SharedSchemaFinding: Sendable {
         }
     }
 
-    /// Ends a comparison in the background with its result.
+    /// Ends a background comparison with its result.
     func end(with finding: SchemaFinding) {
         state.withLock { $0.isComparing = false }
         set(finding)
@@ -79,7 +81,7 @@ final class SharedSchemaFinding: Sendable {
         hub.publish([])
     }
 
-    /// Ends a comparison that had no result; the next one waits.
+    /// Ends a comparison without a result; the next comparison has to wait.
     func fail(at now: Date) {
         state.withLock { state in
             state.isComparing = false
@@ -88,7 +90,7 @@ final class SharedSchemaFinding: Sendable {
         }
     }
 
-    /// Ends a comparison that was cancelled; the next one may start at once.
+    /// Ends a comparison that was cancelled; the next comparison may start immediately.
     func cancel() { state.withLock { $0.isComparing = false } }
 
     private static let waitFirst: TimeInterval = 60
