@@ -34,7 +34,7 @@ package enum ConflictOutcome: Sendable, Hashable {
 
 /// The rules for responses whose row differs from the base row of a change.
 package enum ConflictRules {
-    /// Returns how to resolve a conflict.
+    /// Decides how to resolve a conflict.
     ///
     /// - Parameters:
     ///   - operation: The operation that is in conflict.
@@ -51,6 +51,7 @@ package enum ConflictRules {
     ///   - policy: The conflict policy of the table.
     ///   - schema: The table's definition, if it is known.
     ///   - limits: The limits of the client.
+    /// - Returns: The resolution.
     package static func outcome(
         _ operation: QueuedOperation,
         payload: Row?,

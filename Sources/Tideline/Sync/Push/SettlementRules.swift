@@ -6,7 +6,7 @@ import TidelineCore
 struct SettlementRules {
     let engine: SyncEngine
 
-    /// Returns the plan for an outcome.
+    /// Plans what an outcome changes.
     ///
     /// - Parameters:
     ///   - decided: The operation with its outcome.
@@ -16,6 +16,7 @@ struct SettlementRules {
     ///     different state.
     ///   - conditions: The conditions that are stored with a rejection; nil if no response is a
     ///     rejection.
+    /// - Returns: The plan.
     func plan(
         _ decided: DecidedOperation,
         restored: Set<Int64> = [],
