@@ -66,7 +66,7 @@ public struct ServerLimits: Hashable, Sendable {
     public var callerRequests = 0
     /// The number of writes per second that each caller may send, including those in batches; 0 for no limit.
     public var callerWrites = 0
-    /// The number of bytes of bodies per second that each caller may send; 0 for no limit.
+    /// The number of bytes per second that each caller may send or have stored; 0 for no limit.
     public var callerBytes = 0
     /// The number of queries of a caller that may run at the same time; 0 for no limit.
     ///
